@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { parseRedisAddress, type RedisAddress } from '@osmosis/protocol/wire'
 import { describe, expect, it, vi } from 'vitest'
 
-import { evaluationQueue } from '../src/eval/models/remote-servers.ts'
+import { remotePlace } from '../src/eval/models/remote-servers.ts'
 import { inWorkspace, run } from './in-process.ts'
 import { temporaryFolder } from './osmosis.ts'
 import { startInTerminal } from './pseudo-terminal.ts'
@@ -60,7 +60,8 @@ describe('other users of a machine see command lines, and no secret on them', ()
     ['rediss://:secret-2@localhost', 'secret-2'],
     ['redis://:50%off/the?pass#word@localhost', '50%off/the?pass#word'],
   ])('the server of eval run gets the password of %s from its environment', (redis, password) => {
-    const queue = evaluationQueue({}, { redis, prefix: null, keyFile: null, policyHost: null })
+    const named = { redis, prefix: null, keyFile: null, policyHost: null }
+    const { queue } = remotePlace({}, named, {})
     expect(queue?.env).toEqual({ OSMOSIS_REDIS_PASSWORD: password })
     const whole = parseRedisAddress(redis)
     expect(whole).toMatchObject({ password })

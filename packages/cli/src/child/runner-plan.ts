@@ -11,8 +11,10 @@ export interface RunnerPlan {
   readonly egress: EgressOptions
   /** Fields of the workflow's config that have other values. */
   readonly set: Readonly<Record<string, unknown>>
-  /** Maximum number of concurrent rollouts. */
-  readonly concurrency: number | undefined
+  /** Maximum number of concurrent rollouts. Default: the limit in the config of the workflow. */
+  readonly maxConcurrent?: number | undefined
+  /** Maximum of a workflow without a config. Default: that of the backend. */
+  readonly defaultConcurrency?: number | undefined
   /** Processes that run the workflow; undefined: that of the command. */
   readonly processes: WorkerProcesses | undefined
   /** Folder that all rollouts are recorded in. */
@@ -29,10 +31,7 @@ interface WorkerProcesses {
   readonly heapMegabytes: number | undefined
 }
 
-type RunnerFlags = ProcessFlags & {
-  readonly set?: Readonly<Record<string, unknown>> | undefined
-  readonly concurrency?: number | undefined
-}
+type RunnerFlags = ProcessFlags & { readonly set?: RunnerPlan['set'] }
 
 /** @throws OsmosisError with code `invalid_config` for limits of worker processes without `--workers` */
 export function planRunner(entrypoint: string, flags: RunnerFlags): RunnerPlan {
@@ -46,7 +45,6 @@ export function planRunner(entrypoint: string, flags: RunnerFlags): RunnerPlan {
     entrypoint,
     egress: { allowedHosts: allowHost, privateAddresses: privateHosts ? 'allow' : 'refuse' },
     set: flags.set ?? {},
-    concurrency: flags.concurrency,
     processes:
       workers === undefined
         ? undefined

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os'
 
 import { LocalBackend, withStages, type Entrypoint } from '@osmosis/server/execution'
 import type { ExecutionBackend } from '@osmosis/protocol'
-import { rowProblems, type EgressOptions, type RowSchemas } from '@osmosis/core'
+import { rowProblems, type RowSchemas } from '@osmosis/core'
 import { groupSettings, isGroupGraderClass, overrideConfig } from '@osmosis/core/workflow'
 import { WorkerRecord, type RowCheck } from '@osmosis/eval'
 import { readServerEnvironment, type Logger } from '@osmosis/server'
@@ -51,16 +51,10 @@ export interface WorkflowFacts extends EntrypointFacts {
 }
 
 /** Options of the backend, in this process or in workers. */
-export interface BackendOptions {
-  readonly artifactRoot: string | undefined
-  readonly egress: EgressOptions
-  /** Default: the limit in the config of the workflow. */
-  readonly maxConcurrent?: number | undefined
-  /** Maximum concurrent rollouts of a workflow without a config. Default: that of the backend. */
-  readonly defaultConcurrency?: number | undefined
-  /** Fields of the workflow's config that have other values. */
-  readonly set?: Readonly<Record<string, unknown>> | undefined
-}
+export type BackendOptions = Pick<
+  RunnerPlan,
+  'egress' | 'set' | 'maxConcurrent' | 'defaultConcurrency'
+> & { readonly artifactRoot: string | undefined }
 
 /** A workflow that is ready to be served. */
 export interface ServedWorkflow {
@@ -94,20 +88,19 @@ export interface LoadedWorkflow {
  * Opens the workflow of a plan in this process, or in processes of its own, and records its rollouts where the plan
  * names a folder, as a training that `osmosis eval view` opens. The caller closes it.
  *
- * @param loaded - undefined for a plan with processes, which load it
- * @param limits - what the number of the plan limits
+ * @param loaded - for this process; undefined where others load it
  * @param trainer - named in the record
  * @throws the errors of loading it; OsmosisError with code `run_locked` when another process records there, `damaged_run`,
  * `storage_error`
  */
 export async function openWorkflow(
-  loaded: LoadedWorkflow | undefined,
   plan: RunnerPlan,
-  limits: Pick<BackendOptions, 'maxConcurrent' | 'defaultConcurrency'>,
+  loaded: LoadedWorkflow | undefined,
   { trainer, logger }: { readonly trainer: string; readonly logger: () => Logger },
 ): Promise<ServedWorkflow> {
   const { artifactRoot } = readServerEnvironment(environment())
-  const options = { artifactRoot, egress: plan.egress, set: plan.set, ...limits }
+  const { egress, set, maxConcurrent, defaultConcurrency } = plan
+  const options = { artifactRoot, egress, set, maxConcurrent, defaultConcurrency }
   const served =
     loaded === undefined
       ? await workflowInWorkers(plan, options, logger)
@@ -138,8 +131,8 @@ export async function openWorkflow(
  */
 export function backendOptions(
   entrypoint: Entrypoint,
-  { defaultConcurrency, set = {}, ...options }: BackendOptions,
-): Entrypoint & BackendOptions {
+  { defaultConcurrency, set, ...options }: BackendOptions,
+): Entrypoint & Omit<BackendOptions, 'set' | 'defaultConcurrency'> {
   const ofWorkflow = entrypoint.workflowConfig === undefined ? defaultConcurrency : undefined
   const workflowConfig = overrideConfig(entrypoint.workflowConfig, set)
   const maxConcurrent = options.maxConcurrent ?? ofWorkflow

@@ -328,3 +328,46 @@ export function refuseOneOf(
 
 /** Flags of every command that executes rollouts. */
 export type ProcessFlags = LogFlags & EgressFlags & WorkerProcessFlags
+
+/**
+ * Flags as a command line has them.
+ *
+ * @param flags - by their names in camelCase
+ * @param omitted - names of those that are left out
+ * @param defaults - values that are left out
+ */
+export function flagArguments(
+  flags: object,
+  omitted: ReadonlySet<string>,
+  defaults: object,
+): string[] {
+  const usual = new Map<string, unknown>(Object.entries(defaults))
+  return Object.entries(flags)
+    .filter(([flag, value]) => !omitted.has(flag) && usual.get(flag) !== value)
+    .flatMap(([flag, value]) => {
+      const option = flag.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+      return argumentsOf(option, value)
+    })
+}
+
+function argumentsOf(option: string, value: unknown): string[] {
+  if (value === true) return [`--${option}`]
+  if (value === false) return [`--no-${option}`]
+  if (Array.isArray(value)) return value.flatMap((one) => argumentsOf(option, one))
+  if (typeof value === 'object' && value !== null) {
+    return Object.entries(value).flatMap(([field, own]) => [
+      `--${option}`,
+      `${field}=${JSON.stringify(own)}`,
+    ])
+  }
+  const text = String(value)
+  return [`--${option}`, option.endsWith('url') ? withoutCredentials(text) : text]
+}
+
+/** Manifests are shared together with results. */
+function withoutCredentials(address: string): string {
+  const url = new URL(address)
+  if (url.username === '' && url.password === '') return address
+  url.username = url.password = ''
+  return url.href
+}

@@ -26,7 +26,7 @@ export type PolicyChoice =
       readonly kind: 'provider'
       /** `<provider>/<model>`. */
       readonly model: string
-      /** Null: the variable of the provider's own package. */
+      /** Null: of a provider without one. */
       readonly apiKeyEnv: string | null
       /** Folder from which packages of providers are resolved. */
       readonly folder: string
@@ -120,7 +120,9 @@ export function policyChoice(flags: PolicyFlags, defaults: PolicyDefaults): Poli
 
   function providerChoice(requested: string, configuredKey: string | null): PolicyChoice {
     const { folder = workingFolder() } = defaults
-    return { kind: 'provider', model: requested, apiKeyEnv: apiKeyEnv ?? configuredKey, folder }
+    const usual = providerOf(requested)?.provider.keyVariable ?? null
+    const key = apiKeyEnv ?? configuredKey ?? usual
+    return { kind: 'provider', model: requested, apiKeyEnv: key, folder }
   }
 
   function endpointChoice(
@@ -183,7 +185,7 @@ async function providerPolicy(
 ): Promise<ChosenPolicy> {
   const { model, apiKeyEnv, folder } = choice
   const provider = providerOf(model)?.provider
-  const apiKey = provider && readKey(apiKeyEnv ?? provider.keyVariable, environment)
+  const apiKey = provider && apiKeyEnv ? readKey(apiKeyEnv, environment) : undefined
   const baseUrl = provider && environment[`${provider.name.toUpperCase()}_BASE_URL`]
   const policy = await providerModel(model, { folder, apiKey, baseUrl })
   return chosen(policy, { name: model, choice, apiKey })

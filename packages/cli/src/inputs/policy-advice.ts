@@ -1,5 +1,3 @@
-import { providerOf } from '@osmosis/models'
-
 import type { ChosenPolicy } from './choose-policy.ts'
 
 /** A controller or a trainer, which sends the rollouts of an evaluation. */
@@ -57,14 +55,12 @@ export function policyAdvice({ choice }: ChosenPolicy): (status: number) => stri
   return (status) => {
     if (choice.kind === 'module') return `See the policy module ${choice.module}.`
     if (choice.kind === 'checkpoint') return `See the checkpoint ${choice.folder}.`
-    const { model } = choice
+    const { model, apiKeyEnv } = choice
     const isEndpoint = choice.kind === 'endpoint'
-    const usual = isEndpoint ? undefined : providerOf(model)?.provider.keyVariable
-    const apiKeyEnv = choice.apiKeyEnv ?? usual
     switch (status) {
       case 401:
       case 403:
-        return apiKeyEnv === undefined
+        return apiKeyEnv === null
           ? 'No key was sent: name the variable that holds it with --api-key-env, or api_key_env in osmosis.toml.'
           : `Check the key in ${apiKeyEnv} (--api-key-env).`
       case 402:

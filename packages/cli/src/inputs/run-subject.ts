@@ -1,11 +1,7 @@
-import path from 'node:path'
-
 import type { LocatedConfig } from '@osmosis/eval'
-import type { RunInputs } from '@osmosis/eval/analysis'
 
 import { hideSecrets } from '../command/command-context.ts'
 import { requiredSecrets } from '../command/environment.ts'
-import { digestOf, sourcesIn, withImports } from './source-digest.ts'
 
 /** What an evaluation or a training runs: the code, on which rows, and with which variables. */
 export interface RunSubject {
@@ -58,49 +54,5 @@ export async function configuredSubject(
     secrets,
     dataset: flags.dataset ?? experiment.dataset,
     datasetFile: experiment.datasetFile,
-  }
-}
-
-/** What decides the outcome of a run, but for what only the served entrypoint knows: its kind. */
-export type KnownInputs = Omit<RunInputs, 'code'> & {
-  readonly code: Omit<RunInputs['code'], 'kind'>
-}
-
-/** What decides the outcome of a run besides what runs. */
-interface FurtherInputs {
-  readonly model: RunInputs['model']
-  /** Names of eval functions. */
-  readonly scorers: readonly string[]
-  /** Files of code besides the sources of what runs. */
-  readonly files: readonly string[]
-  readonly maxTurns: number | null
-  /** Absolute folder of output, which is no source. */
-  readonly written: string
-}
-
-/** Finds out what decides the outcome of a run. */
-export async function findInputs(
-  subject: RunSubject,
-  { model, scorers, files, maxTurns, written }: FurtherInputs,
-): Promise<KnownInputs> {
-  const { sourceFolder, entrypoint, workflow } = subject
-  const sources = sourceFolder === null ? [] : await sourcesIn(sourceFolder, new Set([written]))
-  return {
-    model,
-    dataset: { name: subject.dataset, sha256: await digestOf([subject.datasetFile]) },
-    code: {
-      rollout: subject.rollout,
-      entrypoint: sourceFolder === null ? entrypoint : path.relative(subject.root, entrypoint),
-      sha256: await digestOf(await withImports([...sources, ...files])),
-      scorers,
-    },
-    ...(Object.keys(workflow).length === 0 ? {} : { workflow }),
-    env: subject.env,
-    secrets: Object.keys(subject.secrets).toSorted(),
-    timeouts: {
-      agent_seconds: subject.agentTimeoutSeconds,
-      grader_seconds: subject.graderTimeoutSeconds,
-      max_turns: maxTurns,
-    },
   }
 }

@@ -32,8 +32,8 @@ const loopFacts: EntrypointFacts = {
 
 /** Serves an agent loop until a signal ends the process. */
 export async function serveAgentLoop(
-  { loop, file }: LoadedAgentLoop,
   plan: ServePlan,
+  { loop, file }: LoadedAgentLoop,
 ): Promise<ServedEntrypoint> {
   const settings = readServerEnvironment(environment(), defaultPort)
   const keys = acceptedKeys(plan.keys, settings.apiKey)

@@ -79,6 +79,7 @@ export function planServe(entrypoint: string | undefined, flags: ServeFlags): Se
   const { host, port, outbox, trajectories, maxRollouts, maxQueueDepth } = flags
   return {
     ...planRunner(spec, flags),
+    defaultConcurrency: flags.concurrency,
     host,
     port,
     keys: { areRequired: auth, key: apiKey, file: apiKeyFile },

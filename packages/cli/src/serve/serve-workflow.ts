@@ -12,26 +12,20 @@ import {
   type ServedEntrypoint,
 } from '../child/served-workflow.ts'
 
-/**
- * Serves a workflow until a signal ends the process.
- *
- * @param loaded - undefined for a plan with worker processes, which load it
- */
+/** Serves a workflow until a signal ends the process. @param loaded - see {@link openWorkflow} */
 export async function serveWorkflow(
-  loaded: LoadedWorkflow | undefined,
   plan: ServePlan,
+  loaded: LoadedWorkflow | undefined,
 ): Promise<ServedEntrypoint> {
   const settings = readServerEnvironment(environment())
   const { instanceId, ownership, port } = settings
   const apiKey = acceptedKeys(plan.keys, settings.apiKey)
   const logger = commandLogger(plan.logLevel)
   let server: RolloutServer | undefined
-  const { backend, facts, check, close } = await openWorkflow(
-    loaded,
-    plan,
-    { defaultConcurrency: plan.concurrency },
-    { trainer: 'the training cluster', logger: () => server?.logger ?? logger },
-  )
+  const { backend, facts, check, close } = await openWorkflow(plan, loaded, {
+    trainer: 'the training cluster',
+    logger: () => server?.logger ?? logger,
+  })
   try {
     assertServable(plan, facts, apiKey !== undefined)
     server = createRolloutServer({
@@ -65,9 +59,9 @@ const aboutRun =
  * Redis does not answer
  */
 export async function serveQueue(
-  found: LoadedEntrypoint,
   plan: ServePlan,
   { redis, maxRollouts, maxQueueDepth }: NonNullable<ServePlan['queue']>,
+  found: LoadedEntrypoint,
 ): Promise<ServedEntrypoint> {
   const settings = readServerEnvironment(environment())
   const { artifactRoot, instanceId, ownership, port } = settings

@@ -35,12 +35,8 @@ export async function lightningWorker(plan: WorkerPlan, source: LightningSource)
     plan.processes === undefined
       ? onlyWorkflow(await loadEntrypoint(plan.entrypoint), 'A worker of a trainer')
       : undefined
-  const { backend, facts, close } = await openWorkflow(
-    loaded,
-    plan,
-    { maxConcurrent: plan.concurrency },
-    { trainer: 'Agent Lightning', logger: () => logger },
-  )
+  const record = { trainer: 'Agent Lightning', logger: () => logger }
+  const { backend, facts, close } = await openWorkflow(plan, loaded, record)
   const problem = groupProblem(facts, link.name, source.groupSize)
   if (problem !== undefined) {
     await link[Symbol.asyncDispose]()

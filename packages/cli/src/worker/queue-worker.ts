@@ -23,12 +23,8 @@ export async function queueWorker(plan: WorkerPlan, source: QueueSource): Promis
   const logger = commandLogger(plan.logLevel)
   const loaded =
     plan.processes === undefined ? queuedWorkflow(await loadEntrypoint(entrypoint)) : undefined
-  const { backend, facts, close } = await openWorkflow(
-    loaded,
-    plan,
-    { maxConcurrent: plan.concurrency },
-    { trainer: 'the queue', logger: () => logger },
-  )
+  const record = { trainer: 'the queue', logger: () => logger }
+  const { backend, facts, close } = await openWorkflow(plan, loaded, record)
   try {
     const concurrency = backend.load().maxConcurrent ?? defaultConcurrency
     const worker = await queuePackage.startRolloutWorker({

@@ -33,8 +33,8 @@ export interface LightningSource extends Given<
  */
 export function planWorker(entrypoint: string, flags: WorkerFlags): WorkerPlan {
   const source = sourceOf(flags)
-  const { port, host } = flags
-  return { ...planRunner(entrypoint, flags), port, host, source }
+  const { port, host, concurrency: maxConcurrent } = flags
+  return { ...planRunner(entrypoint, flags), maxConcurrent, port, host, source }
 }
 
 function sourceOf(flags: WorkerFlags): QueueSource | LightningSource {

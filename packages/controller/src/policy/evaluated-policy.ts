@@ -1,7 +1,7 @@
 import { type ModelPrice, recordPolicy, type RecordedPolicy } from './record-policy.ts'
 import { type PatientPolicy, patientPolicy, type PatientPolicyOptions } from './patient-policy.ts'
 import type { PolicyModel } from './policy-model.ts'
-import { watchPolicy } from './watch-policy.ts'
+import { policyAnswers, watchPolicy } from './watch-policy.ts'
 
 /** Options of {@link evaluatedPolicy}. */
 export interface EvaluatedPolicyOptions extends Pick<PatientPolicyOptions, 'onWait'> {
@@ -9,14 +9,16 @@ export interface EvaluatedPolicyOptions extends Pick<PatientPolicyOptions, 'onWa
   readonly advise?: (status: number) => string
   /** Parameters of the calls, by their names on the wire; they replace those of the caller. Default: none. */
   readonly params?: Readonly<Record<string, unknown>>
+  /** Whether `policy` may be asked something else than rollouts do, to find out whether it answers. Default: true. */
+  readonly answersTests?: boolean
   /** Default: the price that answers have. */
   readonly price?: ModelPrice | undefined
 }
 
 /** A policy as an evaluation asks it. */
 export interface EvaluatedPolicy {
-  /** Answers the calls. */
-  readonly policy: PatientPolicy
+  /** Answers the calls; `answers`, where it may be tested, as {@link policyAnswers} does. */
+  readonly policy: PatientPolicy & { readonly answers?: (signal: AbortSignal) => Promise<boolean> }
   /** What was said. */
   readonly recorded: RecordedPolicy
 }
@@ -27,12 +29,14 @@ export interface EvaluatedPolicy {
  */
 export function evaluatedPolicy(
   policy: PolicyModel,
-  { advise, params = {}, price, onWait }: EvaluatedPolicyOptions = {},
+  { advise, params = {}, answersTests = true, price, onWait }: EvaluatedPolicyOptions = {},
 ): EvaluatedPolicy {
   const watched = watchPolicy(policy, { ...(advise && { advise }), isAwaited: true })
   const recorded = recordPolicy(withParams(watched, params), { price })
   // Outermost, so that it notices each refusal and the time of waiting does not count as slowness.
-  return { policy: patientPolicy(recorded, { watched, onWait }), recorded }
+  const patient = patientPolicy(recorded, { watched, onWait })
+  const answers = (signal: AbortSignal): Promise<boolean> => policyAnswers(policy, signal)
+  return { policy: answersTests ? Object.assign(patient, { answers }) : patient, recorded }
 }
 
 function withParams(

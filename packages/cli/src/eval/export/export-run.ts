@@ -20,7 +20,7 @@ import { filterItems, itemsOf } from '../show/shown-items.ts'
 import { atifDocuments, csvLines, sftLines } from './export-formats.ts'
 import { junitLines, testCases } from './junit-report.ts'
 import { writeTexts } from './write-texts.ts'
-import { digestOf } from '../../inputs/source-digest.ts'
+import { digestOf } from '../../inputs/run-inputs.ts'
 
 /** What an export omitted, and why. */
 class LeftOut {

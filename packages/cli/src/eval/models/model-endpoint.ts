@@ -1,6 +1,6 @@
 import { providerOf, preflightPolicy } from '@osmosis/models'
 
-import type { ChosenPolicy, PolicyChoice } from '../../inputs/choose-policy.ts'
+import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
 import { withoutKeys } from '../../inputs/policy-advice.ts'
 
 /**
@@ -16,18 +16,10 @@ export async function preflightModel(
   signal: AbortSignal,
 ): Promise<void> {
   if (choice.kind === 'module' || choice.kind === 'checkpoint') return
-  const warning = await preflightPolicy(policy, { ...placeOf(choice), signal })
+  const endpoint =
+    choice.kind === 'provider'
+      ? (providerOf(choice.model)?.provider.name ?? choice.model)
+      : withoutKeys(choice.baseUrl)
+  const warning = await preflightPolicy(policy, { endpoint, keyVariable: choice.apiKeyEnv, signal })
   if (warning !== null) warn(`warning: ${warning}`)
-}
-
-function placeOf(choice: Exclude<PolicyChoice, { kind: 'module' | 'checkpoint' }>): {
-  endpoint: string
-  keyVariable: string | null
-} {
-  if (choice.kind === 'provider') {
-    const provider = providerOf(choice.model)?.provider
-    const keyVariable = choice.apiKeyEnv ?? provider?.keyVariable ?? null
-    return { endpoint: provider?.name ?? choice.model, keyVariable }
-  }
-  return { endpoint: withoutKeys(choice.baseUrl), keyVariable: choice.apiKeyEnv }
 }

@@ -5,6 +5,7 @@ import { OsmosisError, errorMessage, isOsmosisError } from '@osmosis/core'
 import type { QueueConfig } from '@osmosis/eval'
 import { redisAddressText } from '@osmosis/protocol/wire'
 
+import { hideKeys } from '../../command/command-context.ts'
 import { refuseOneOf } from '../../command/flags.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { isUnreachable } from '../../serve/serve-plan.ts'
@@ -21,38 +22,6 @@ export interface EvaluationServer {
   readonly policyHost: string
 }
 
-/**
- * The server that flags name, without its key; undefined when the evaluation serves the entrypoint itself.
- *
- * @throws OsmosisError with code `invalid_config` for flags that do not fit together, and for a policy that
- * the server could not reach
- */
-export function evaluationServer(flags: Partial<EvalRunFlags>): EvaluationServer | undefined {
-  const { server: url } = flags
-  if (url === undefined) return undefined
-  refuseOneOf(
-    {
-      '--module': flags.module,
-      '--workers': flags.workers,
-      '--max-turns': flags.maxTurns,
-      '--set': flags.set,
-    },
-    (flag) => `${flag} only applies to code that the evaluation serves: omit it with --server.`,
-  )
-  const { hostname, username, password, search, hash } = new URL(url)
-  if (username || password || search || hash) {
-    throw invalid('--server must be a URL without credentials, query and fragment.')
-  }
-  return {
-    url,
-    apiKey: undefined,
-    policyHost: policyHost(flags.policyHost, hostname, {
-      others: 'Rollouts on another machine',
-      areHere: 'the server runs here',
-    }),
-  }
-}
-
 /** The queue over which an evaluation reaches its workers. */
 export interface EvaluationQueue {
   /** URL of its Redis, without the password. */
@@ -63,23 +32,57 @@ export interface EvaluationQueue {
   readonly policyHost: string
 }
 
+/** Where the rollouts of an evaluation run: here, unless one of these is there. */
+export interface RemotePlace {
+  /** A running server. */
+  readonly server: EvaluationServer | undefined
+  /** Workers of a queue; the evaluation starts its server. */
+  readonly queue: EvaluationQueue | undefined
+}
+
 /**
- * The queue of the workspace; undefined when rollouts run on this machine, or where a running server has them run.
+ * Where the rollouts run, by flags and by `[queue]` of the workspace.
  *
- * @throws OsmosisError with code `invalid_config` for flags that do not fit together, and for a policy
- * that workers could not reach
+ * @throws OsmosisError with code `invalid_config` for flags that do not fit together, and for a policy that
+ * the server or the workers could not reach
  */
-export function evaluationQueue(
-  { workers, server, policyHost: named }: Partial<EvalRunFlags>,
+export function remotePlace(
+  flags: Partial<EvalRunFlags>,
   queue: QueueConfig | null,
-): EvaluationQueue | undefined {
-  if (server !== undefined) return undefined
-  if (queue === null || workers !== undefined) {
-    if (named === undefined) return undefined
+  environment: NodeJS.ProcessEnv,
+): RemotePlace {
+  const { server: url, workers, policyHost: named } = flags
+  if (url === undefined) {
+    const isRemote = queue !== null && workers === undefined
+    if (isRemote) return { server: undefined, queue: evaluationQueue(queue, named) }
+    if (named === undefined) return { server: undefined, queue: undefined }
     throw invalid(
       '--policy-host is for rollouts on other machines: name a running server with --server, or a queue in [queue] of osmosis.toml.',
     )
   }
+  refuseOneOf(
+    {
+      '--module': flags.module,
+      '--workers': workers,
+      '--max-turns': flags.maxTurns,
+      '--set': flags.set,
+    },
+    (flag) => `${flag} only applies to code that the evaluation serves: omit it with --server.`,
+  )
+  const { hostname, username, password, search, hash } = new URL(url)
+  if (username || password || search || hash) {
+    throw invalid('--server must be a URL without credentials, query and fragment.')
+  }
+  const apiKey = environment['OSMOSIS_ROLLOUT_SERVER_API_KEY'] || undefined
+  hideKeys(apiKey)
+  const words = { others: 'Rollouts on another machine', areHere: 'the server runs here' }
+  return {
+    server: { url, apiKey, policyHost: policyHost(named, hostname, words) },
+    queue: undefined,
+  }
+}
+
+function evaluationQueue(queue: QueueConfig, named: string | undefined): EvaluationQueue {
   const { prefix, keyFile } = queue
   const { password, ...place } = redisAddress(queue.redis, undefined)
   const [first] = place.hosts

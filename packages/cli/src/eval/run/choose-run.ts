@@ -19,7 +19,7 @@ import type { ItemEvent, RunInputs, RunManifest, RunRow } from '@osmosis/eval/an
 
 import type { EvalRunFlags } from '../run.ts'
 import { selectsRows, type EvalRunPlan } from './evaluation-plan.ts'
-import type { KnownInputs } from '../../inputs/run-subject.ts'
+import type { KnownInputs } from '../../inputs/run-inputs.ts'
 
 /** The run that a command starts or resumes. */
 export interface ChosenRun {

@@ -2,7 +2,6 @@ import { invalid } from '../../command/exit-codes.ts'
 import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
-import { OsmosisError, isRewardFunction } from '@osmosis/core'
 import {
   defaultOutputRoot,
   readDataset,
@@ -11,32 +10,24 @@ import {
   selectRows,
   type DatasetRow,
   type EvalConfig,
-  toScorer,
-  type Scorer,
   findWorkspaceRoot,
 } from '@osmosis/eval'
 
 import {
   resolvePath,
-  hideKeys,
   displayPath,
   protectData,
   workingFolder,
   fromWorkingFolder,
 } from '../../command/command-context.ts'
-import {
-  evaluationQueue,
-  type EvaluationQueue,
-  evaluationServer,
-  type EvaluationServer,
-} from '../models/remote-servers.ts'
+import { remotePlace, type RemotePlace } from '../models/remote-servers.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { currentWorkspace, type PolicyDefaults } from '../../inputs/choose-policy.ts'
 import { configuredSubject, type RunSubject } from '../../inputs/run-subject.ts'
-import { moduleFile, splitSpec, loadExports, namedExport } from '../../inputs/load-module.ts'
+import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 
 /** The plan of an evaluation: what flags and a config decide before anything is served. */
-export interface EvalRunPlan extends RunSubject {
+export interface EvalRunPlan extends RunSubject, RemotePlace {
   /** The file or folder that the run is named after. */
   readonly source: string
   /** All rows of the dataset. */
@@ -61,10 +52,6 @@ export interface EvalRunPlan extends RunSubject {
   readonly environment: NodeJS.ProcessEnv
   /** Processes that run the workflow; undefined: that which serves it. */
   readonly workers: number | 'auto' | undefined
-  /** Undefined: rollouts run on this machine. */
-  readonly queue: EvaluationQueue | undefined
-  /** A running server; undefined when the evaluation starts one. */
-  readonly server: EvaluationServer | undefined
   /** Why the platform would refuse the config. */
   readonly platformProblems: readonly string[]
 }
@@ -85,47 +72,38 @@ export async function planEvaluation(
   flags: Partial<EvalRunFlags>,
   environment: NodeJS.ProcessEnv,
 ): Promise<EvalRunPlan> {
-  const server = evaluationServer(flags)
   const isNamed = configFile !== undefined || flags.module !== undefined
   const isNamedTwice = configFile !== undefined && flags.module !== undefined
-  if (isNamedTwice || (!isNamed && server === undefined)) {
+  const isServed = flags.server === undefined
+  if (isNamedTwice || (!isNamed && isServed)) {
     throw invalid(
       `Name what to evaluate: a config, an entrypoint as -m <file>[:<export>], or a running server as --server <url>.${isNamedTwice ? '' : await configsText()}`,
     )
   }
-  const { rows: _, ...others } = flags
-  if (flags.rows !== undefined && selectsRows(others)) {
-    throw invalid('--rows selects the rows: omit --limit, --where and --sample.')
-  }
   const config =
     configFile === undefined
-      ? configOfFlags(flags, server)
+      ? configOfFlags(flags)
       : await readEvalConfig(
           displayPath(configFile),
           flags.dataset === undefined ? {} : { datasetFile: resolvePath(flags.dataset) },
         )
   const { experiment, evaluation, workspaceRoot: root } = config
-  const workspace =
-    configFile === undefined ? await currentWorkspace() : await readWorkspaceConfig(root)
-  const queue = evaluationQueue(flags, workspace.queue)
   const allRows = await readDataset(
     configFile === undefined ? experiment.dataset : experiment.datasetFile,
   )
+  const rows = chosenRows(allRows, flags, evaluation.limit)
   protectData(allRows)
-  const subject = await configuredSubject(
-    config,
-    flags,
-    server === undefined ? environment : undefined,
-  )
+  const subject = await configuredSubject(config, flags, isServed ? environment : undefined)
+  const workspace =
+    configFile === undefined ? await currentWorkspace() : await readWorkspaceConfig(root)
+  // After the rows were read: they may contain the text of the key.
+  const { server, queue } = remotePlace(flags, workspace.queue, environment)
   const workflow = { ...subject.workflow, ...flags.set }
   if (server !== undefined && Object.keys(workflow).length > 0) {
     throw invalid(
       '[workflow] of the config and --set do not reach the workflow behind a running server: remove them here, and pass --set to osmosis serve.',
     )
   }
-  // After the rows were read: they may contain the text of the key.
-  const apiKey = server && (environment['OSMOSIS_ROLLOUT_SERVER_API_KEY'] || undefined)
-  hideKeys(apiKey)
   const folder = configFile === undefined ? workingFolder() : subject.folder
   const { batchSize } = evaluation
   const { temperature, maxTokens, maxInFlight } = flags
@@ -137,7 +115,7 @@ export async function planEvaluation(
     workflow,
     source: config.path,
     allRows,
-    rows: chosenRows(allRows, flags, evaluation.limit),
+    rows,
     n: flags.n ?? evaluation.n,
     config: configFile === undefined ? null : path.relative(root, config.path),
     maxInFlight:
@@ -160,16 +138,18 @@ export async function planEvaluation(
     environment: { ...environment, ...subject.env, ...subject.secrets, ...queue?.env },
     workers: flags.workers,
     queue,
-    server: server && { ...server, apiKey },
+    server,
     platformProblems: config.platformProblems,
   }
 }
 
 /** The config of an evaluation that has no file. */
-function configOfFlags(
-  { module = '', dataset, secretsFile }: Partial<EvalRunFlags>,
-  server: EvaluationServer | undefined,
-): EvalConfig {
+function configOfFlags({
+  module = '',
+  dataset,
+  secretsFile,
+  server,
+}: Partial<EvalRunFlags>): EvalConfig {
   if (dataset === undefined) {
     const flag = server === undefined ? '--module' : '--server without a config'
     throw invalid(`${flag} needs --dataset: the file with the rows.`)
@@ -184,7 +164,7 @@ function configOfFlags(
     path: /^(main|index)\./.test(path.basename(found)) ? path.dirname(found) : found,
     workspaceRoot: workingFolder(),
     experiment: {
-      rollout: server?.url ?? module,
+      rollout: server ?? module,
       entrypoint: module,
       modelPath: '',
       dataset: displayPath(dataset),
@@ -215,63 +195,25 @@ function chosenRows(
   { rows, limit, where, sample, seed }: Partial<EvalRunFlags>,
   configuredLimit: number | null,
 ): DatasetRow[] {
-  if (rows !== undefined) return selectRows(all, { rows })
+  if (rows !== undefined) {
+    if (selectsRows({ limit, where, sample })) {
+      throw invalid('--rows selects the rows: omit --limit, --where and --sample.')
+    }
+    return selectRows(all, { rows })
+  }
   // The rows of a sample are as many as it says.
   const most = limit ?? (sample === undefined ? configuredLimit : null)
   return selectRows(all, { limit: most, where, sample, seed })
 }
 
 /** Whether flags select the rows, and not only the config. */
-export function selectsRows(flags: Partial<EvalRunFlags>): boolean {
-  const { rows, limit, where, sample } = flags
+export function selectsRows({
+  rows,
+  limit,
+  where,
+  sample,
+}: { readonly [Flag in 'rows' | 'limit' | 'where' | 'sample']?: unknown }): boolean {
   return [rows, limit, where, sample].some((flag) => flag !== undefined)
-}
-
-/**
- * Loads eval functions, each named as `rewards.ts:exact`.
- *
- * @throws OsmosisError with code `invalid_config` for an invalid name, `invalid_entrypoint` when it is
- * not an eval function
- */
-export async function loadScorers(specs: readonly string[]): Promise<Scorer[]> {
-  const seen = new Map<string, string>()
-  const scorers: Scorer[] = []
-  for (const spec of specs) {
-    const { file, name } = splitSpec(spec)
-    if (name === undefined) {
-      throw invalid(
-        `--eval-fn must name a file and an export, e.g. rewards.ts:exact; got '${spec}'.`,
-      )
-    }
-    const identity = `${resolvePath(file)}:${name}`
-    const earlier = seen.get(identity)
-    if (earlier !== undefined) throw twice(earlier, spec)
-    seen.set(identity, spec)
-    scorers.push(await loadScorer(spec, file, name))
-  }
-  return scorers
-}
-
-async function loadScorer(spec: string, file: string, name: string): Promise<Scorer> {
-  const value = namedExport(await loadExports('eval function', file), name)
-  if (typeof value !== 'function') {
-    throw new OsmosisError(
-      'invalid_entrypoint',
-      `'${spec}' must be a function that returns a number, got ${value === null ? 'null' : typeof value}.`,
-    )
-  }
-  if (value.length > 1 && !isRewardFunction(value)) {
-    throw new OsmosisError(
-      'invalid_entrypoint',
-      `'${spec}' takes ${value.length} parameters. Wrap it in defineReward() to be called with (solutionStr, groundTruth, extraInfo), or let it take one object: { messages, solutionStr, groundTruth, metadata, reward }.`,
-    )
-  }
-  return toScorer(spec, value as (...args: never[]) => unknown)
-}
-
-function twice(earlier: string, spec: string): OsmosisError {
-  const same = earlier === spec ? '' : `, the first time as '${earlier}'`
-  return invalid(`--eval-fn names '${spec}' twice${same}. Remove one of them.`)
 }
 
 /** A sentence about the configs of the workspace; '' where there are none. */

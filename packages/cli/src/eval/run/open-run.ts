@@ -6,12 +6,13 @@ import type { RunManifest } from '@osmosis/eval/analysis'
 import type { FolderLock } from '@osmosis/protocol/files'
 
 import { workingFolder } from '../../command/command-context.ts'
+import { flagArguments } from '../../command/flags.ts'
 import { provenanceOf } from '../../inputs/provenance.ts'
 import type { EvalRunFlags } from '../run.ts'
 import type { EntrypointKind } from '../../child/served-workflow.ts'
 import type { ChosenRun } from './choose-run.ts'
 import type { EvalRunPlan } from './evaluation-plan.ts'
-import type { KnownInputs } from '../../inputs/run-subject.ts'
+import type { KnownInputs } from '../../inputs/run-inputs.ts'
 
 /**
  * Opens a stored run to resume it, and adds the requested rows and attempts. The caller closes it.
@@ -73,7 +74,7 @@ export async function beginRun(
 }
 
 /** Flags that apply to one start, or only to its output and questions. */
-const notRepeated: ReadonlySet<string> = new Set<keyof EvalRunFlags>([
+const notRepeated = new Set<keyof EvalRunFlags>([
   'module',
   'dataset',
   'name',
@@ -98,33 +99,6 @@ export function resumeArguments(
     ...(module === undefined ? [] : ['-m', module]),
     ...(dataset === undefined ? [] : ['-d', dataset]),
   ]
-  const repeated = Object.entries(flags).flatMap(([flag, value]) =>
-    notRepeated.has(flag) ? [] : flagArguments(flag, value),
-  )
+  const repeated = flagArguments(flags, notRepeated, { grader: true })
   return ['eval', 'run', ...what, ...repeated, '--name', name]
-}
-
-/** A flag with its value, as a command has them. @param flag - in camelCase */
-export function flagArguments(flag: string, value: unknown): string[] {
-  const option = flag.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
-  // --grader does not exist: it is the default.
-  if (value === true) return flag === 'grader' ? [] : [`--${option}`]
-  if (value === false) return [`--no-${option}`]
-  if (Array.isArray(value)) return value.flatMap((one) => flagArguments(flag, one))
-  if (typeof value === 'object' && value !== null) {
-    return Object.entries(value).flatMap(([field, own]) => [
-      `--${option}`,
-      `${field}=${JSON.stringify(own)}`,
-    ])
-  }
-  const text = String(value)
-  return [`--${option}`, /url$/i.test(flag) ? withoutCredentials(text) : text]
-}
-
-/** Manifests are shared together with results. */
-function withoutCredentials(address: string): string {
-  const url = new URL(address)
-  if (url.username === '' && url.password === '') return address
-  url.username = url.password = ''
-  return url.href
 }

@@ -58,7 +58,7 @@ import {
   unmatchedRetry,
   type ChosenRun,
 } from './choose-run.ts'
-import { planEvaluation, type EvalRunPlan, loadScorers } from './evaluation-plan.ts'
+import { planEvaluation, type EvalRunPlan } from './evaluation-plan.ts'
 import { beginRun, openEarlierRun, resumeArguments } from './open-run.ts'
 import {
   exitCodeOf,
@@ -68,8 +68,9 @@ import {
   runAgainText,
   servedText,
 } from './run-output.ts'
-import { findInputs, type KnownInputs } from '../../inputs/run-subject.ts'
+import { findInputs, type KnownInputs } from '../../inputs/run-inputs.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
+import { loadScorers } from '../../inputs/load-scorers.ts'
 
 /** For a command that makes several runs. */
 export interface RunHooks {
@@ -322,10 +323,6 @@ async function evaluate(
   }
 }
 
-function print(text: string): void {
-  printError(`${text}\n`)
-}
-
 async function conclude(
   { flags, resumeWith, hooks }: Preparation,
   store: RunStore,
@@ -355,7 +352,7 @@ async function conclude(
   const code = exitCodeOf(result, flags)
   // The summary and the report print this command themselves.
   if ((flags.json || flags.quiet) && result.status === 'incomplete')
-    print(withCommand('Continue:', resumeWith).join('\n'))
+    printError(`${withCommand('Continue:', resumeWith).join('\n')}\n`)
   return interrupt.aborted ? interruptedExitCode : code
 }
 

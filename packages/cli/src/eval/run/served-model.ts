@@ -6,9 +6,7 @@ import {
   createController,
   createTrainer,
   evaluatedPolicy,
-  policyAnswers,
   type EvaluatedPolicy,
-  type PatientPolicy,
   type PatientPolicyOptions,
 } from '@osmosis/controller'
 import {
@@ -17,7 +15,6 @@ import {
   workflowRunner,
   type EvaluatedModel,
   type ItemRunner,
-  type PolicyHealth,
 } from '@osmosis/eval'
 import { healthResponseSchema } from '@osmosis/protocol/wire'
 
@@ -107,6 +104,8 @@ export async function serveModel(
       advise: policyAdvice(chosen),
       // A loop gets them with its order.
       params: server.kind === 'workflow' ? plan.params : {},
+      // The code of a policy module is called by rollouts only, as before a run.
+      answersTests: chosen.choice.kind === 'endpoint' || chosen.choice.kind === 'provider',
       price: plan.policy.workspace.prices.get(chosen.name),
       onWait: (pauseMs, status) => waitListener?.(pauseMs, status),
     })
@@ -115,7 +114,7 @@ export async function serveModel(
     return {
       model: {
         name: chosen.name,
-        policy: healthOf(asked.policy, chosen),
+        policy: asked.policy,
         runner: explaining(driver.runner, server, thread),
       },
       kind: server.kind,
@@ -134,20 +133,6 @@ export async function serveModel(
   } catch (error) {
     await close()
     throw error
-  }
-}
-
-/** The code of a policy module is called by rollouts only, as before a run. */
-function healthOf(policy: PatientPolicy, { choice, policy: asked }: ChosenPolicy): PolicyHealth {
-  if (choice.kind === 'module' || choice.kind === 'checkpoint') return policy
-  return {
-    get failure() {
-      return policy.failure
-    },
-    get refusals() {
-      return policy.refusals
-    },
-    answers: (signal) => policyAnswers(asked, signal),
   }
 }
 

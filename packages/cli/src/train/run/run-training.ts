@@ -21,7 +21,7 @@ import { printError, printOut, redaction, standardError } from '../../command/co
 import { startServerProcess, type ServerProcess } from '../../serve/server-process.ts'
 import { evalCompareCommand } from '../../eval/show/compare-command.ts'
 import { provenanceOf } from '../../inputs/provenance.ts'
-import { findInputs } from '../../inputs/run-subject.ts'
+import { findInputs } from '../../inputs/run-inputs.ts'
 import type { EntrypointKind } from '../../child/served-workflow.ts'
 import { archiveTraining, modelFolders, type TrainingPlan } from './training-plan.ts'
 import {

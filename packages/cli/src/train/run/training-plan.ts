@@ -29,9 +29,8 @@ import { trainingsRoot } from '../../eval/training/find-training.ts'
 import { invalid } from '../../command/exit-codes.ts'
 import { readEnvironment } from '../../command/environment.ts'
 import { configuredSubject, type RunSubject } from '../../inputs/run-subject.ts'
-import { flagArguments } from '../../eval/run/open-run.ts'
 import type { TrainingFlags } from '../training-flags.ts'
-import type { RowFlags } from '../../command/flags.ts'
+import { flagArguments, type RowFlags } from '../../command/flags.ts'
 
 /** What is trained, on which rows, and how: the config with its flags. */
 export interface TrainingPlan {
@@ -151,7 +150,13 @@ export async function planTraining(
     subject,
     name,
     command: root === trainingsRoot(await runsRoot(undefined)) ? name : fromWorkingFolder(folder),
-    continueWith: ['train', trainer.kind, configFile, ...repeatedFlags(flags, trainer)],
+    continueWith: [
+      'train',
+      trainer.kind,
+      configFile,
+      ...flagArguments(flags, new Set(['fresh']), trainer.defaults),
+      ...(trainer.repeated ?? []),
+    ],
     options: {
       ...settings.training,
       folder,
@@ -190,18 +195,6 @@ export async function planTraining(
     isFresh: fresh,
     isQuiet: flags.quiet ?? false,
   }
-}
-
-/** The flags of a command that continues the training, without defaults. */
-function repeatedFlags(
-  flags: TrainingFlags,
-  { defaults: own, repeated = [] }: PlannedTrainer,
-): string[] {
-  const usual = new Map<string, unknown>(Object.entries(own))
-  return Object.entries(flags)
-    .filter(([flag, value]) => flag !== 'fresh' && usual.get(flag) !== value)
-    .flatMap(([flag, value]) => flagArguments(flag, value))
-    .concat(repeated)
 }
 
 /** Renames the folder of an existing training to `<name>.1`, or the next number that is free. */

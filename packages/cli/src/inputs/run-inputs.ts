@@ -3,6 +3,54 @@ import { statSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 
+import type { RunInputs } from '@osmosis/eval/analysis'
+
+import type { RunSubject } from './run-subject.ts'
+
+/** What decides the outcome of a run, but for what only the served entrypoint knows: its kind. */
+export type KnownInputs = Omit<RunInputs, 'code'> & {
+  readonly code: Omit<RunInputs['code'], 'kind'>
+}
+
+/** What decides the outcome of a run besides what runs. */
+interface FurtherInputs {
+  readonly model: RunInputs['model']
+  /** Names of eval functions. */
+  readonly scorers: readonly string[]
+  /** Files of code besides the sources of what runs. */
+  readonly files: readonly string[]
+  readonly maxTurns: number | null
+  /** Absolute folder of output, which is no source. */
+  readonly written: string
+}
+
+/** Finds out what decides the outcome of a run. */
+export async function findInputs(
+  subject: RunSubject,
+  { model, scorers, files, maxTurns, written }: FurtherInputs,
+): Promise<KnownInputs> {
+  const { sourceFolder, entrypoint, workflow } = subject
+  const sources = sourceFolder === null ? [] : await sourcesIn(sourceFolder, new Set([written]))
+  return {
+    model,
+    dataset: { name: subject.dataset, sha256: await digestOf([subject.datasetFile]) },
+    code: {
+      rollout: subject.rollout,
+      entrypoint: sourceFolder === null ? entrypoint : path.relative(subject.root, entrypoint),
+      sha256: await digestOf(await withImports([...sources, ...files])),
+      scorers,
+    },
+    ...(Object.keys(workflow).length === 0 ? {} : { workflow }),
+    env: subject.env,
+    secrets: Object.keys(subject.secrets).toSorted(),
+    timeouts: {
+      agent_seconds: subject.agentTimeoutSeconds,
+      grader_seconds: subject.graderTimeoutSeconds,
+      max_turns: maxTurns,
+    },
+  }
+}
+
 /** Sources and texts, such as prompts. */
 const sourceFile =
   /\.(?:[cm]?[jt]sx?|json|md|mdx|txt|ya?ml|toml|jinja2?|j2|hbs|njk|liquid|prompt|py)$/i
@@ -14,10 +62,7 @@ const mostSources = 10_000
  *
  * @param written - absolute folders and files of output, which are left out
  */
-export async function sourcesIn(
-  sourceFolder: string,
-  written: ReadonlySet<string>,
-): Promise<string[]> {
+async function sourcesIn(sourceFolder: string, written: ReadonlySet<string>): Promise<string[]> {
   const files: string[] = []
   async function walk(folder: string): Promise<void> {
     for (const entry of await readdir(folder, { withFileTypes: true })) {
@@ -58,7 +103,7 @@ const leftOut = ['.ts', '.tsx', '.mts', '.cts', '.js', '.jsx', '.mjs', '.cjs', '
  * Files with their relative imports, direct and indirect, outside of `node_modules`. It searches the
  * texts: a name in a comment counts, a computed name does not.
  */
-export async function withImports(files: readonly string[]): Promise<string[]> {
+async function withImports(files: readonly string[]): Promise<string[]> {
   // The loop adds to the set that it iterates.
   const found = new Set(files)
   for (const file of found) {
