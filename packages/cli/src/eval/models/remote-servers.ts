@@ -143,7 +143,11 @@ export async function attachServer(
   { url, apiKey }: EvaluationServer,
   signal: AbortSignal,
 ): Promise<EvaluatedServer> {
-  const status = await healthStatus({ url, apiKey }, signal)
+  const { status } = await askServer({ url, apiKey }, '/health', signal).catch((cause: unknown) => {
+    signal.throwIfAborted()
+    const message = `The rollout server ${url} does not answer: ${errorMessage(cause)}. Is it running?`
+    throw new OsmosisError('protocol_error', message, { cause })
+  })
   const wrongKey = (): OsmosisError => {
     const message = `The rollout server ${url} refuses ${apiKey === undefined ? 'a request without a key' : 'the key'}: set OSMOSIS_ROLLOUT_SERVER_API_KEY.`
     return new OsmosisError('unauthorized', message, { status: 401 })
@@ -168,26 +172,14 @@ export async function attachServer(
   }
 }
 
-async function healthStatus(
+/** Requests a path of a rollout server, with its key: newer servers require it for their health, too. */
+export async function askServer(
   { url, apiKey }: Pick<EvaluationServer, 'url' | 'apiKey'>,
-  signal: AbortSignal,
-): Promise<number> {
-  try {
-    return (await askHealth({ url, apiKey }, signal)).status
-  } catch (cause) {
-    signal.throwIfAborted()
-    const message = `The rollout server ${url} does not answer: ${errorMessage(cause)}. Is it running?`
-    throw new OsmosisError('protocol_error', message, { cause })
-  }
-}
-
-/** Requests the health of a rollout server, with its key: newer servers require it. */
-export async function askHealth(
-  { url, apiKey }: Pick<EvaluationServer, 'url' | 'apiKey'>,
-  signal: AbortSignal,
+  path: '/health' | '/metrics',
+  signal: AbortSignal | null = null,
 ): Promise<Response> {
   const headers = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }
-  return fetch(`${url.replace(/\/+$/, '')}/health`, { headers, signal })
+  return fetch(`${url.replace(/\/+$/, '')}${path}`, { headers, signal })
 }
 
 /** Shorter runs would not gain a noticeable amount of time. Milliseconds. */
@@ -231,13 +223,9 @@ export async function watchThread(
 }
 
 /** The fraction of the time in which the event loop was busy; 0 when the server does not report it. */
-async function utilization({
-  url,
-  apiKey,
-}: Pick<EvaluatedServer, 'url' | 'apiKey'>): Promise<number> {
+async function utilization(server: Pick<EvaluatedServer, 'url' | 'apiKey'>): Promise<number> {
   try {
-    const headers = { authorization: `Bearer ${apiKey}` }
-    const text = await (await fetch(`${url}/metrics`, { headers })).text()
+    const text = await (await askServer(server, '/metrics')).text()
     return Number(/^nodejs_eventloop_utilization (\S+)$/m.exec(text)?.[1] ?? 0)
   } catch {
     // The rollouts report an unreachable server.

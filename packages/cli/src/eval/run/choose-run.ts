@@ -33,6 +33,8 @@ export interface ChosenRun {
   /** The rows and attempts it will have. */
   readonly rows: readonly RunRow[]
   readonly n: number
+  /** Whether an item that has ended runs again. */
+  readonly runsAgain: (event: ItemEvent) => boolean
 }
 
 /** What the command line requests of a run. */
@@ -67,63 +69,47 @@ export async function chooseRun(wanted: WantedRun): Promise<ChosenRun> {
   return grownRun(earlier, wanted)
 }
 
-/** Whether `--retry-failed` selects an item that has ended. */
-export function runsAgain({
-  retryFailed,
-}: Pick<EvalRunFlags, 'retryFailed'>): (event: ItemEvent) => boolean {
-  if (retryFailed === undefined) return () => false
-  const types = retryFailed === true ? undefined : new Set(retryFailed.split(','))
-  return ({ status, error_type: type }) => status === 'failed' && (types?.has(type ?? '') ?? true)
-}
-
 /** A warning when `--retry-failed` names error types that no failure has. */
 export function unmatchedRetry(
-  { earlier }: ChosenRun,
+  { earlier, runsAgain }: ChosenRun,
   { retryFailed }: EvalRunFlags,
 ): string | undefined {
   if (typeof retryFailed !== 'string') return undefined
   const failed = [...(earlier?.events.values() ?? [])].filter(({ status }) => status === 'failed')
-  if (failed.length === 0 || failed.some(runsAgain({ retryFailed }))) return undefined
+  if (failed.length === 0 || failed.some(runsAgain)) return undefined
   const types = new Set(failed.map(({ error_type: type }) => type ?? 'without a type'))
   return `No rollout failed with ${retryFailed}: the failures are of type ${[...types].join(', ')}.`
 }
 
-/**
- * Widens `runAgain` to all attempts at a row when one of them is pending: they are graded together, so they
- * run together.
- */
-export function runsWithGroup(
-  { earlier, rows, n }: ChosenRun,
-  runAgain: (event: ItemEvent) => boolean,
-): (event: ItemEvent) => boolean {
-  const pending = earlier === undefined ? [] : pendingRows(earlier, { rows, n }, runAgain)
-  const open = new Set(pending.map(({ row }) => row))
-  return (event) => runAgain(event) || open.has(event.source_row_index)
+/** The run, in which all attempts at a row run again when one of them is pending: they are graded together. */
+export function withGroups(run: ChosenRun): ChosenRun {
+  const open = new Set(pendingRows(run))
+  const { runsAgain } = run
+  return { ...run, runsAgain: (event) => runsAgain(event) || open.has(event.source_row_index) }
 }
 
-/** The number of pending items of a run. */
-export function countPending(
-  { earlier, rows, n }: ChosenRun,
-  runAgain: (event: ItemEvent) => boolean,
-): number {
-  if (earlier === undefined) return rows.length * n
-  return pendingRows(earlier, { rows, n }, runAgain).reduce((sum, { pending }) => sum + pending, 0)
-}
-
-/** The rows that have pending items, with their number. */
-function pendingRows(
-  { events }: RunReader,
-  { rows, n }: Pick<ChosenRun, 'rows' | 'n'>,
-  runAgain: (event: ItemEvent) => boolean,
-): { readonly row: number; readonly pending: number }[] {
+/** The row of each item of a run that has not ended, or runs again. */
+export function pendingRows({
+  earlier,
+  rows,
+  n,
+  runsAgain,
+}: Pick<ChosenRun, 'earlier' | 'rows' | 'n' | 'runsAgain'>): number[] {
   return rows.flatMap(({ source_row: row }) => {
-    let pending = 0
-    for (let run_index = 0; run_index < n; run_index++) {
-      const event = events.get(itemKey({ source_row_index: row, run_index }))
-      if (event === undefined || runAgain(event)) pending += 1
-    }
-    return pending === 0 ? [] : [{ row, pending }]
+    const attempts = Array.from({ length: n }, (_, run_index) => run_index)
+    const pending = attempts.filter((run_index) => {
+      const event = earlier?.events.get(itemKey({ source_row_index: row, run_index }))
+      return event === undefined || runsAgain(event)
+    })
+    return pending.map(() => row)
   })
+}
+
+/** Whether `--retry-failed` selects an item that has ended. */
+function retried({ retryFailed }: EvalRunFlags): ChosenRun['runsAgain'] {
+  if (retryFailed === undefined) return () => false
+  const types = retryFailed === true ? undefined : new Set(retryFailed.split(','))
+  return ({ status, error_type: type }) => status === 'failed' && (types?.has(type ?? '') ?? true)
 }
 
 /** The same run under another name. */
@@ -131,10 +117,11 @@ export function renamedRun(run: ChosenRun, name: string): ChosenRun {
   return { ...run, name, location: path.join(path.dirname(run.location), name) }
 }
 
-function newRun(name: string, { plan }: WantedRun): ChosenRun {
+function newRun(name: string, { plan, flags }: WantedRun): ChosenRun {
   const location = path.resolve(plan.outputRoot, name)
   const rows = plan.rows.map(toRunRow)
-  return { name, location, earlier: undefined, archives: false, rows, n: plan.n }
+  const runsAgain = retried(flags)
+  return { name, location, earlier: undefined, archives: false, rows, n: plan.n, runsAgain }
 }
 
 /**
@@ -147,7 +134,7 @@ function grownRun(earlier: RunReader, { plan, flags }: WantedRun): ChosenRun {
   const requested = selectsRows(flags) ? plan.rows.map(toRunRow) : []
   const rows = [...manifest.rows, ...requested.filter(({ source_row }) => !own.has(source_row))]
   const n = Math.max(manifest.n, flags.n ?? 0)
-  return { name, location, earlier, archives: false, rows, n }
+  return { name, location, earlier, archives: false, rows, n, runsAgain: retried(flags) }
 }
 
 async function findUnfinished({ plan, flags, inputs }: WantedRun): Promise<RunReader | undefined> {
@@ -160,7 +147,7 @@ async function findUnfinished({ plan, flags, inputs }: WantedRun): Promise<RunRe
     // Another process writes to it.
     if (run.writer() !== null) continue
     const { rows, n } = manifest
-    if (pendingRows(run, { rows, n }, runsAgain(flags)).length > 0) return run
+    if (pendingRows({ earlier: run, rows, n, runsAgain: retried(flags) }).length > 0) return run
   }
   return undefined
 }

@@ -12,7 +12,6 @@ import {
   type Scorer,
   formatCount,
 } from '@osmosis/eval'
-import type { ItemEvent } from '@osmosis/eval/analysis'
 import type { FolderLock } from '@osmosis/protocol/files'
 
 import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
@@ -51,11 +50,10 @@ import { runSummary } from '../show/run-summary.ts'
 import { endedRun } from '../show/shown-run.ts'
 import {
   chooseRun,
-  countPending,
+  pendingRows,
   renamedRun,
-  runsAgain,
-  runsWithGroup,
   unmatchedRetry,
+  withGroups,
   type ChosenRun,
 } from './choose-run.ts'
 import { planEvaluation, type EvalRunPlan } from './evaluation-plan.ts'
@@ -185,7 +183,7 @@ function addressOf(choice: PolicyChoice): string | null {
 async function start(initial: Preparation, interrupt: AbortSignal): Promise<number> {
   const { plan, flags, model, say, hooks } = initial
   say(planText(plan, initial.run, model.name, flags.dryRun ? 'Would start' : 'Starting'))
-  const pending = countPending(initial.run, runsAgain(flags))
+  const pending = pendingRows(initial.run).length
   if (flags.dryRun) {
     const served = await serveModel(model, plan, initial.run, interrupt)
     say(servedText(served))
@@ -221,8 +219,10 @@ async function start(initial: Preparation, interrupt: AbortSignal): Promise<numb
         hooks.opened?.(store.location)
         served.logTo(path.join(store.location, 'logs.txt'))
         say(servedText(served))
-        sayWhatRunsAgain(prepared, served)
-        const ended = await evaluate(prepared, { store, served, interrupt })
+        const whole = served.gradesGroups ? withGroups(run) : run
+        const more = pendingRows(whole).length - pending
+        if (more > 0) say(runAgainText(more))
+        const ended = await evaluate({ ...prepared, run: whole }, { store, served, interrupt })
         const advice = await served.advise()
         if (advice !== undefined) say(advice)
         return ended
@@ -260,18 +260,6 @@ async function makeOutputRoot({ outputRoot }: EvalRunPlan): Promise<void> {
   }
 }
 
-/** Which ended items run again: with a group grader, all of a group when one of them does. */
-function againOf({ run, flags }: Preparation, served?: ServedModel): (event: ItemEvent) => boolean {
-  const runAgain = runsAgain(flags)
-  return served?.gradesGroups ? runsWithGroup(run, runAgain) : runAgain
-}
-
-function sayWhatRunsAgain(prepared: Preparation, served: ServedModel): void {
-  const { run, flags, say } = prepared
-  const more = countPending(run, againOf(prepared, served)) - countPending(run, runsAgain(flags))
-  if (more > 0) say(runAgainText(more))
-}
-
 /** Runs the pending items; without `served` there are none. */
 async function evaluate(
   prepared: Preparation,
@@ -282,15 +270,15 @@ async function evaluate(
   },
 ): Promise<EvaluationResult> {
   const { plan, flags, model, scorers } = prepared
+  const { runsAgain } = prepared.run
   const { store, served, interrupt } = parts
   const { manifest } = store
   const idle = { run: () => Promise.reject(new Error('nothing is served')) }
   const output = flags.quiet || served === undefined ? undefined : standardError()
-  const runAgain = againOf(prepared, served)
   const progress = new ProgressLine(output, {
     passThreshold: plan.passThreshold,
     scoreNames: scorers.map(({ name }) => name),
-    earlier: [...store.events.values()].filter((event) => !runAgain(event)),
+    earlier: [...store.events.values()].filter((event) => !runsAgain(event)),
   })
   const secrets = redaction()
   served?.onWait((pauseMs, status) => progress.wait(pauseMs, status))
@@ -314,7 +302,7 @@ async function evaluate(
       },
       signal: AbortSignal.any(signals),
       store,
-      runAgain,
+      runAgain: runsAgain,
       redact: (data) => secrets.data(data),
       onProgress: (update) => progress.update(update),
     })

@@ -24,7 +24,7 @@ import type { EvalRunPlan, InFlight } from './evaluation-plan.ts'
 import type { ServedFacts } from './run-output.ts'
 import { namingEndpoint, policyAdvice } from '../../inputs/policy-advice.ts'
 import {
-  askHealth,
+  askServer,
   attachServer,
   type EvaluatedServer,
   watchThread,
@@ -269,7 +269,7 @@ function forGroups(
 
 /** How many rollouts a server runs concurrently; null without a limit, or when it does not report one. */
 async function slotsOf(server: EvaluatedServer): Promise<number | null> {
-  const response = await askHealth(server, AbortSignal.timeout(healthMs))
+  const response = await askServer(server, '/health', AbortSignal.timeout(healthMs))
   const health = healthResponseSchema.safeParse(await response.json().catch(() => undefined))
   return health.data?.concurrency.max_concurrent ?? null
 }
