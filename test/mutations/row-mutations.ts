@@ -35,14 +35,14 @@ export const rowMutations: readonly Mutation[] = [
   {
     name: 'rows: a training does not check its labels',
     file: 'packages/cli/src/train/run/run-training.ts',
-    from: 'await assertRowsFit(subject.datasetFile, rows, server.rowCheck)',
+    from: 'await assertRowsFit(subject.datasetFile, options.rows, rowCheck)',
     to: '',
     tests: ['packages/cli/test/typed-rows.test.ts'],
   },
   {
     name: 'rows: a training does not check held-out labels',
     file: 'packages/cli/src/train/run/run-training.ts',
-    from: 'await assertRowsFit(plan.heldOutFile, heldOut, server.rowCheck)',
+    from: 'await assertRowsFit(heldOutFile, options.heldOut, rowCheck)',
     to: '',
     tests: ['packages/cli/test/typed-rows.test.ts'],
   },

@@ -12,7 +12,6 @@ import {
   type LearnerFacts,
   type LearnerIdentity,
   type LearnerProcessOptions,
-  type LocalLearner,
   type TrainingLogger,
 } from '@osmosis/train'
 
@@ -20,7 +19,7 @@ import { invalid } from '../../command/exit-codes.ts'
 import { fromWorkingFolder, resolvePath } from '../../command/command-context.ts'
 import { declareLocal, type TrainLocalFlags } from '../local.ts'
 import { writeLearnerFile } from '../../eval/models/learner-file.ts'
-import { runTraining, type PlannedLearner } from './run-training.ts'
+import { runTraining, type PlanFacts, type PlannedLearner } from './run-training.ts'
 import { planTraining, type TrainingPlan } from './training-plan.ts'
 
 const defaultModel = 'Qwen/Qwen3-0.6B'
@@ -76,19 +75,14 @@ function plannedLearner(
 ): PlannedLearner {
   const { folder } = plan.options
   const { loraRank = 16, model } = options
-  const isLora = loraRank > 0
-  const isAdapter = isLora && !options.exportsMerged
-  let facts: LearnerFacts | undefined
-  let identity: LearnerIdentity | undefined
-  let learner: LocalLearner | undefined
   return {
     facts: [
       ['Model', model],
-      ['Trained', isLora ? `LoRA adapters of rank ${loraRank}` : 'all weights'],
+      ['Trained', loraRank > 0 ? `LoRA adapters of rank ${loraRank}` : 'all weights'],
       ...(options.log ?? []).map((name) => ['Figures in', loggerText(folder, name)] as const),
     ],
     async probe() {
-      facts = await estimateLearner(options)
+      const facts = await estimateLearner(options)
       if (maxLength !== undefined && facts.maxLength < maxLength) {
         throw invalid(
           `--max-length ${maxLength} is more than the model takes: ${facts.maxLength} tokens. Lower it.`,
@@ -96,47 +90,55 @@ function plannedLearner(
       }
       assertSampled(plan, facts)
       await assertDiskSpace(folder, facts)
-      const { memory, weights, trainedWeights, dtype, device, sampler } = facts
-      return [
-        ['Weights', `${formatCount(weights)} in ${dtype}, ${formatCount(trainedWeights)} trained`],
-        ...(facts.maxLength < plan.maxLength
-          ? [['Context', `${facts.maxLength} tokens: the model takes no more`] as const]
-          : []),
-        ...(facts.waits ? [['Sampling', waitingText] as const] : []),
-        ['Device', sampler === 'vllm' ? `${device}, vLLM samples` : device],
-        [
-          'Memory',
-          `${sizeText(memory.needed)} needed${memory.free === null ? '' : `, ${sizeText(memory.free)} free`}`,
-        ],
-      ]
+      let identity: LearnerIdentity | undefined
+      return {
+        facts: factLines(plan, facts),
+        identity: async () => (identity = await localLearnerIdentity(options, facts)),
+        async open(signal) {
+          await writeLearnerFile(folder, options)
+          const learner = await openLocalLearner({ ...options, signal }, identity)
+          const { batch, conversations } = learner.facts
+          return {
+            learner,
+            // Without a deadline those that wait lose nothing, and most are shorter than the longest.
+            mostRollouts: plan.subject.agentTimeoutSeconds === null ? batch : conversations,
+            died: learner.died,
+            log: async (ended) => learner.log(folder, { ended }),
+            howToUse: (exported) => howToServe(options, facts, exported),
+          }
+        },
+      }
     },
-    async identity() {
-      identity = facts && (await localLearnerIdentity(options, facts))
-      return identity ?? {}
-    },
-    async open(signal) {
-      await writeLearnerFile(folder, options)
-      learner = await openLocalLearner({ ...options, signal }, identity)
-      return learner
-    },
-    mostRollouts() {
-      const { batch, conversations } = learner?.facts ?? {}
-      // Without a deadline those that wait lose nothing, and most are shorter than the longest.
-      return plan.subject.agentTimeoutSeconds === null ? batch : conversations
-    },
-    died: () => learner?.died,
-    log: async (ended) => (await learner?.log(folder, { ended })) ?? [],
-    howToUse: (exported) =>
-      isAdapter
-        ? [
-            `Adapter          ${exported}`,
-            `Serve it         vllm serve ${model} --enable-lora --lora-modules policy=${exported}${rankFlag(options)}${templateFlag(facts, exported)}${servingFlags(facts)}`,
-          ]
-        : [
-            `Model            ${exported}`,
-            `Serve it         vllm serve ${exported}${servingFlags(facts)}`,
-          ],
   }
+}
+
+function howToServe(
+  options: LearnerProcessOptions,
+  facts: LearnerFacts,
+  exported: string,
+): string[] {
+  const { model, loraRank, exportsMerged } = options
+  const flags = servingFlags(facts)
+  return loraRank === 0 || exportsMerged
+    ? [`Model            ${exported}`, `Serve it         vllm serve ${exported}${flags}`]
+    : [
+        `Adapter          ${exported}`,
+        `Serve it         vllm serve ${model} --enable-lora --lora-modules policy=${exported}${rankFlag(options)}${templateFlag(facts, exported)}${flags}`,
+      ]
+}
+
+function factLines(plan: TrainingPlan, facts: LearnerFacts): PlanFacts {
+  const { memory, weights, trainedWeights, dtype, device, sampler } = facts
+  const free = memory.free === null ? '' : `, ${sizeText(memory.free)} free`
+  return [
+    ['Weights', `${formatCount(weights)} in ${dtype}, ${formatCount(trainedWeights)} trained`],
+    ...(facts.maxLength < plan.maxLength
+      ? [['Context', `${facts.maxLength} tokens: the model takes no more`] as const]
+      : []),
+    ...(facts.waits ? [['Sampling', waitingText] as const] : []),
+    ['Device', sampler === 'vllm' ? `${device}, vLLM samples` : device],
+    ['Memory', `${sizeText(memory.needed)} needed${free}`],
+  ]
 }
 
 /** vLLM refuses temperatures above 2, and samples at 0.01 when it is asked for less. At 0 it takes the most likely token. */
@@ -174,13 +176,12 @@ function rankFlag({ loraRank = 16 }: LearnerProcessOptions): string {
 }
 
 /** vLLM takes the template of the base model, and not that beside an adapter. */
-function templateFlag(facts: LearnerFacts | undefined, exported: string): string {
-  return facts?.describesTools ? ` --chat-template ${exported}/chat_template.jinja` : ''
+function templateFlag(facts: LearnerFacts, exported: string): string {
+  return facts.describesTools ? ` --chat-template ${exported}/chat_template.jinja` : ''
 }
 
 /** With another precision, or with the sampling defaults of the model's folder, vLLM gives other answers than the training saw. */
-function servingFlags(facts: LearnerFacts | undefined): string {
-  const { dtype = 'auto', toolParser = null, reasoningParser = null } = facts ?? {}
+function servingFlags({ dtype, toolParser, reasoningParser }: LearnerFacts): string {
   return [
     ` --dtype ${dtype} --generation-config vllm`,
     toolParser && ` --enable-auto-tool-choice --tool-call-parser ${toolParser}`,

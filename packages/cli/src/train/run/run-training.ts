@@ -22,7 +22,6 @@ import { startServerProcess, type ServerProcess } from '../../serve/server-proce
 import { evalCompareCommand } from '../../eval/show/compare-command.ts'
 import { provenanceOf } from '../../inputs/provenance.ts'
 import { findInputs } from '../../inputs/run-inputs.ts'
-import type { EntrypointKind } from '../../child/served-workflow.ts'
 import { archiveTraining, modelFolders, type TrainingPlan } from './training-plan.ts'
 import {
   endText,
@@ -36,21 +35,32 @@ import {
 } from './training-text.ts'
 
 /** Lines of a plan. */
-type PlanFacts = readonly (readonly [name: string, text: string])[]
+export type PlanFacts = readonly (readonly [name: string, text: string])[]
 
-/** A learner for a plan, and what is said about it. */
+/** A learner for a plan. */
 export interface PlannedLearner {
   /** Lines of the plan that need no learner: model, cost. */
   readonly facts: PlanFacts
-  /** Finds out whether the learner can be opened. Resolves with further lines of the plan: device, memory. */
-  probe?(): Promise<PlanFacts>
-  /** What of the learner must not change during a training, as far as that is known before it is opened. Called after `probe`. */
+  /** Finds out whether it can be opened. */
+  probe(): Promise<ProbedLearner>
+}
+
+/** A learner that can be opened. */
+interface ProbedLearner {
+  /** Further lines of the plan: device, memory. */
+  readonly facts: PlanFacts
+  /** What of it must not change during a training, as far as that is known. */
   identity(): Promise<Partial<LearnerIdentity>>
-  open(signal: AbortSignal): Promise<Learner>
-  /** Rollouts that it answers at once: the others would wait for it while their deadlines run. Called after `open`. Default: all. */
-  mostRollouts?(): number | undefined
-  /** Aborted with the reason when the learner is lost. Called after `open`. */
-  died(): AbortSignal | undefined
+  open(signal: AbortSignal): Promise<OpenedLearner>
+}
+
+/** A learner that trains. */
+interface OpenedLearner {
+  readonly learner: Learner
+  /** Rollouts that it answers at once: the others would wait for it while their deadlines run. Default: all. */
+  readonly mostRollouts?: number | undefined
+  /** Aborted with the reason when it is lost. */
+  readonly died: AbortSignal
   /** Gives other programs the figures in the journal. Resolves with warnings. Default: there are none. */
   log?(ended: boolean): Promise<readonly string[]>
   /** What the training has cost so far, for the line of a step. Default: nothing is said. */
@@ -68,26 +78,28 @@ export interface PlannedLearner {
  */
 export async function runTraining(plan: TrainingPlan, planned: PlannedLearner): Promise<number> {
   const { folder } = plan.options
-  const probed = plan.isDry ? [] : await planned.probe?.()
+  const probed = plan.isDry ? undefined : await planned.probe()
   const say = (text: string): void => {
     if (!plan.isQuiet) printError(`${text}\n`)
   }
-  say(planText(plan, [...planned.facts, ...(probed ?? [])]))
-  if (plan.isDry) return 0
+  say(planText(plan, [...planned.facts, ...(probed?.facts ?? [])]))
+  if (probed === undefined) return 0
   if (plan.isFresh) await archiveTraining(plan)
   const interrupt = abortOnInterrupt()
   try {
     await createOutputFolder(folder)
     const server = await serveEntrypoint(plan, interrupt.signal)
     if (!server.limitsCalls) say(unlimitedCallsText)
-    const result = await survivingStrayRejections(async () => {
+    return await survivingStrayRejections(async () => {
       try {
-        return await withLearner({ plan, planned, server, say }, interrupt.signal)
+        const inputs = await trainingInputs(plan, server)
+        await assertSameTraining({ ...plan.options, ...inputs }, await probed.identity())
+        const opened = await probed.open(interrupt.signal)
+        return await trainWith(opened, { plan, inputs, server, say }, interrupt.signal)
       } finally {
         await server.close()
       }
     })
-    return await conclude(plan, result, planned)
   } catch (error) {
     if (!interrupt.signal.aborted) {
       const advice = 'What has ended is stored; free some space.'
@@ -102,10 +114,12 @@ export async function runTraining(plan: TrainingPlan, planned: PlannedLearner): 
 
 interface Preparation {
   readonly plan: TrainingPlan
-  readonly planned: PlannedLearner
+  readonly inputs: TrainingInputs
   readonly server: ServerProcess
   readonly say: (text: string) => void
 }
+
+type TrainingInputs = Required<Pick<TrainOptions, 'inputs' | 'provenance'>>
 
 async function serveEntrypoint(
   { subject, options, environment: env, config }: TrainingPlan,
@@ -122,29 +136,27 @@ async function serveEntrypoint(
   )
 }
 
-async function withLearner(
-  { plan, planned, server, say }: Preparation,
+/** Resolves with the exit code. */
+async function trainWith(
+  opened: OpenedLearner,
+  { plan, inputs, server, say }: Preparation,
   interrupt: AbortSignal,
-): Promise<TrainResult> {
-  const { subject, sampling } = plan
-  const { folder, rows, heldOut, rowsPerStep, attempts } = plan.options
-  await assertRowsFit(subject.datasetFile, rows, server.rowCheck)
-  await assertRowsFit(plan.heldOutFile, heldOut, server.rowCheck)
-  const options = { ...plan.options, ...(await trainingInputs(plan, server.kind)) }
-  await assertSameTraining(options, await planned.identity())
-  const learner = await planned.open(interrupt)
-  const signals = [interrupt, server.died, planned.died()].filter((one) => one !== undefined)
+): Promise<number> {
+  const { learner } = opened
+  const { subject, sampling, options } = plan
+  const { folder, rowsPerStep, attempts } = options
   const progress = new TrainingProgress(plan.isQuiet ? undefined : standardError())
   const secrets = redaction()
   const steps = options.steps + plan.warmSteps
   const made: StepRecord[] = []
   const log = async (ended = false): Promise<void> => {
-    const warnings = (await planned.log?.(ended)) ?? []
+    const warnings = (await opened.log?.(ended)) ?? []
     for (const warning of warnings) progress.say(() => say(warning))
   }
   try {
     const result = await train({
       ...options,
+      ...inputs,
       learner,
       rollouts: servedRollouts({
         server: { url: server.url, apiKey: server.apiKey },
@@ -155,14 +167,14 @@ async function withLearner(
         sampling,
       }),
       maxInFlight:
-        plan.maxInFlight ?? Math.min(rowsPerStep * attempts, planned.mostRollouts?.() ?? Infinity),
+        plan.maxInFlight ?? Math.min(rowsPerStep * attempts, opened.mostRollouts ?? Infinity),
       redact: (data) => secrets.data(data),
-      signal: AbortSignal.any(signals),
+      signal: AbortSignal.any([interrupt, server.died, opened.died]),
       onProgress: (run, update) => progress.update(run, update),
       onWarning: (warning) => progress.say(() => say(warning)),
       onStep: (step) => {
         made.push(step)
-        progress.say(() => say(stepText(step, timeLeft(made, steps), planned.spent?.())))
+        progress.say(() => say(stepText(step, timeLeft(made, steps), opened.spent?.())))
         log().catch(() => {})
       },
       onEvaluation: (evaluation) => {
@@ -171,26 +183,48 @@ async function withLearner(
       },
     })
     await log(true)
-    if (!hasLearned(result)) return result
-    await learner.export(path.join(folder, modelFolders.last))
+    progress.end()
+    if (result.steps.every(({ update }) => update === null)) {
+      printOut(withoutSignalText(plan, result))
+      return 1
+    }
+    const last = path.join(folder, modelFolders.last)
+    await learner.export(last)
     const { best } = result
     await rm(path.join(folder, modelFolders.best), { recursive: true, force: true })
     if (best !== undefined && best.version !== learner.version) {
       await learner.load(path.join(folder, best.folder))
       await learner.export(path.join(folder, modelFolders.best))
     }
-    return result
+    await printChange(result)
+    printOut(endText(plan, result, opened.howToUse(last)))
+    return 0
   } finally {
     progress.end()
     await learner.close()
   }
 }
 
-/** What decides the rollouts of a training, for the manifests of its runs; the loop fills in the model. */
+/** Compares the evaluations of the held-out rows before and after the training. */
+async function printChange({ evaluations, runs }: TrainResult): Promise<void> {
+  const [before, after] = [evaluations[0], evaluations.at(-1)]
+  printOut('\n')
+  if (before !== undefined && after !== undefined && before !== after) {
+    await evalCompareCommand(before.run, after.run, { metric: 'reward', output: runs })
+  }
+}
+
+/**
+ * What decides the rollouts of a training, for the manifests of its runs; the loop fills in the model.
+ *
+ * @throws OsmosisError with code `invalid_dataset` for rows that the entrypoint does not take
+ */
 async function trainingInputs(
-  { subject, sampling, options }: TrainingPlan,
-  kind: EntrypointKind,
-): Promise<Required<Pick<TrainOptions, 'inputs' | 'provenance'>>> {
+  { subject, sampling, options, heldOutFile }: TrainingPlan,
+  { kind, rowCheck }: ServerProcess,
+): Promise<TrainingInputs> {
+  await assertRowsFit(subject.datasetFile, options.rows, rowCheck)
+  await assertRowsFit(heldOutFile, options.heldOut, rowCheck)
   const known = await findInputs(subject, {
     model: { name: '', base_url: null, params: sampling },
     scorers: [],
@@ -202,27 +236,4 @@ async function trainingInputs(
     inputs: { ...known, code: { ...known.code, kind } },
     provenance: await provenanceOf(subject.root, null),
   }
-}
-
-function hasLearned({ steps }: TrainResult): boolean {
-  return steps.some(({ update }) => update !== null)
-}
-
-async function conclude(
-  plan: TrainingPlan,
-  result: TrainResult,
-  planned: PlannedLearner,
-): Promise<number> {
-  if (!hasLearned(result)) {
-    printOut(withoutSignalText(plan, result))
-    return 1
-  }
-  const [before, after] = [result.evaluations[0], result.evaluations.at(-1)]
-  printOut('\n')
-  if (before !== undefined && after !== undefined && before !== after) {
-    await evalCompareCommand(before.run, after.run, { metric: 'reward', output: result.runs })
-  }
-  const folder = path.join(plan.options.folder, modelFolders.last)
-  printOut(endText(plan, result, planned.howToUse(folder)))
-  return 0
 }

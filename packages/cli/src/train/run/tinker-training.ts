@@ -11,7 +11,6 @@ import {
 import {
   openTinkerLearner,
   tinkerLearnerIdentity,
-  type TinkerLearner,
   type TinkerLearnerOptions,
   type TinkerUsage,
 } from '@osmosis/train'
@@ -83,28 +82,32 @@ function plannedLearner(
   options: TinkerLearnerOptions,
   prices: TinkerPrices | undefined,
 ): PlannedLearner {
-  let learner: TinkerLearner | undefined
   return {
     facts: [
       ['Model', options.baseModel],
       ['Service', options.url],
       ['At most', usageText(mostUsage(plan), prices)],
     ],
-    identity: async () => tinkerLearnerIdentity(options),
-    async open(signal) {
-      learner = await openTinkerLearner({ ...options, signal })
-      return learner
-    },
-    died: () => learner?.lost,
-    spent: () => (learner === undefined ? '' : usageText(learner.usage, prices)),
-    howToUse: (folder) => {
-      const text = readFileSync(path.join(folder, 'tinker.json'), 'utf8')
-      const { path: weights } = JSON.parse(text) as { path: string }
-      return [
-        `Weights          ${weights}`,
-        ...(learner === undefined ? [] : [`Used             ${usageText(learner.usage, prices)}`]),
-      ]
-    },
+    probe: async () => ({
+      facts: [],
+      identity: async () => tinkerLearnerIdentity(options),
+      async open(signal: AbortSignal) {
+        const learner = await openTinkerLearner({ ...options, signal })
+        return {
+          learner,
+          died: learner.lost,
+          spent: () => usageText(learner.usage, prices),
+          howToUse: (folder) => {
+            const text = readFileSync(path.join(folder, 'tinker.json'), 'utf8')
+            const { path: weights } = JSON.parse(text) as { path: string }
+            return [
+              `Weights          ${weights}`,
+              `Used             ${usageText(learner.usage, prices)}`,
+            ]
+          },
+        }
+      },
+    }),
   }
 }
 
