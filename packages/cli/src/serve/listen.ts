@@ -129,20 +129,24 @@ interface ReadyServer {
   readonly lines: readonly string[]
   readonly facts: EntrypointFacts
   readonly check: RowCheck
-  /** Releases what it runs on, when it has closed or cannot listen. */
-  readonly close: () => Promise<void>
 }
 
-/** Opens the port of a server, and prints what is served where. */
+/**
+ * Opens the port of a server, and prints what is served where.
+ *
+ * @param release - ends what the server runs on, when it has closed or cannot listen
+ */
 export async function openPort(
   { host, port, keys }: ServePlan,
-  { server, port: usual, lines, facts, check, close }: ReadyServer,
+  release: () => Promise<void>,
+  create: () => Promise<ReadyServer>,
 ): Promise<ServedEntrypoint & { readonly port: number }> {
   try {
+    const { server, port: usual, lines, facts, check } = await create()
     followKeyFile(server, keys.file)
     const place = { port: port ?? usual, host, auth: keys.areRequired }
     const listening = await listen(server, place)
-    const closed = listening.closed.then(close)
+    const closed = listening.closed.then(release)
     closed.catch(() => {})
     const key = server.requiresKey ? 'with a bearer key' : 'open, no key required'
     printOut(`${[...lines, `Listening on ${listening.url} (${key})`].join('\n')}\n`)
@@ -158,7 +162,7 @@ export async function openPort(
       },
     }
   } catch (error) {
-    await close()
+    await release()
     throw error
   }
 }

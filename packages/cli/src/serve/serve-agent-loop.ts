@@ -9,6 +9,7 @@ import {
   type RegistrationOptions,
 } from '@osmosis/agent-loop'
 import { errorMessage } from '@osmosis/core'
+import type { RowCheck } from '@osmosis/eval'
 import { readServerEnvironment } from '@osmosis/server'
 
 import { environment, displayPath, printOut } from '../command/command-context.ts'
@@ -29,6 +30,9 @@ const loopFacts: EntrypointFacts = {
   hasGrader: true,
   groupMinSize: null,
 }
+
+/** Loops declare no schema. */
+const takesAll: RowCheck = async (rows) => rows.map(() => [])
 
 /** Serves an agent loop until a signal ends the process. */
 export async function serveAgentLoop(
@@ -54,17 +58,16 @@ export async function serveAgentLoop(
     egress: plan.egress,
     ownership: settings.ownership,
   })
-  const { port, ...served } = await openPort(plan, {
-    server: app,
-    port: settings.port,
-    lines: [
-      `Serving the agent loop ${loop.name} of ${file}`,
-      ...(traces === undefined ? [] : [`Writing traces to ${traces}`]),
-    ],
-    facts: loopFacts,
-    check: async (rows) => rows.map(() => []),
-    close: async () => {},
-  })
+  const lines = [
+    `Serving the agent loop ${loop.name} of ${file}`,
+    ...(traces === undefined ? [] : [`Writing traces to ${traces}`]),
+  ]
+  const ready = { server: app, port: settings.port, lines, facts: loopFacts, check: takesAll }
+  const { port, ...served } = await openPort(
+    plan,
+    async () => {},
+    async () => ready,
+  )
   if (registration !== undefined) {
     announceRegistration(app, { ...registration, port: plan.publicHost?.port ?? port })
   }

@@ -26,7 +26,7 @@ export async function serveWorkflow(
     trainer: 'the training cluster',
     logger: () => server?.logger ?? logger,
   })
-  try {
+  return openPort(plan, close, async () => {
     assertServable(plan, facts, apiKey !== undefined)
     server = createRolloutServer({
       logger,
@@ -39,12 +39,9 @@ export async function serveWorkflow(
       trajectories: plan.trajectories,
       run: plan.run,
     })
-  } catch (error) {
-    await close()
-    throw error
-  }
-  const lines = [`Serving ${workflowText(facts)}`, ...(plan.run ? [aboutRun] : [])]
-  return openPort(plan, { server, port, lines, facts, check, close })
+    const lines = [`Serving ${workflowText(facts)}`, ...(plan.run ? [aboutRun] : [])]
+    return { server, port, lines, facts, check }
+  })
 }
 
 /** Printed for users who train with `POST /run`. */
@@ -77,29 +74,30 @@ export async function serveQueue(
     logger.warn({}, 'ownership is not reported: every server of a queue has every rollout')
   }
   const queue = await queuePackage.openQueue(connection)
-  const close = async (): Promise<void> => queue.close()
-  try {
-    if (maxRollouts !== undefined) {
-      await queue.setMaxRollouts(maxRollouts === 'none' ? null : maxRollouts)
-    }
-    const server = queuePackage.createQueueServer({
-      queue,
-      code,
-      logger,
-      apiKey,
-      artifactRoot: plan.trajectories ? backend.artifactRoot : undefined,
-      egress,
-      instanceId,
-      maxQueueDepth,
-      drainSeconds: plan.drainSeconds,
-    })
-    const lines = [
-      `Serving ${workflowText(facts)}`,
-      `Over ${place}, code ${shortCode(code)}: ${workersText(await queue.workers(), code)}`,
-    ]
-    return await openPort(plan, { server, port, lines, facts, check, close })
-  } catch (error) {
-    await close()
-    throw error
-  }
+  return openPort(
+    plan,
+    async () => queue.close(),
+    async () => {
+      if (maxRollouts !== undefined) {
+        await queue.setMaxRollouts(maxRollouts === 'none' ? null : maxRollouts)
+      }
+      const server = queuePackage.createQueueServer({
+        queue,
+        code,
+        logger,
+        apiKey,
+        artifactRoot: plan.trajectories ? backend.artifactRoot : undefined,
+        egress,
+        instanceId,
+        maxQueueDepth,
+        drainSeconds: plan.drainSeconds,
+      })
+      const workers = workersText(await queue.workers(), code)
+      const lines = [
+        `Serving ${workflowText(facts)}`,
+        `Over ${place}, code ${shortCode(code)}: ${workers}`,
+      ]
+      return { server, port, lines, facts, check }
+    },
+  )
 }
