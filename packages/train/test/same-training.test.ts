@@ -115,7 +115,17 @@ function codeChange(more: Partial<RunInputs['code']>): Change {
   return input({ code: { ...inputs.code, ...more } }, 'code of the rollout: changed')
 }
 
-const changesOfCode: Readonly<Record<keyof RunInputs['code'], Change>> = {
+const changesOfCode: Readonly<Record<keyof RunInputs['code'] | 'order of keys', Change>> = {
+  'order of keys': [
+    {
+      inputs: {
+        ...inputs,
+        code: Object.fromEntries(
+          Object.entries(inputs.code).toReversed(),
+        ) as unknown as RunInputs['code'],
+      },
+    },
+  ],
   rollout: codeChange({ rollout: 'other' }),
   kind: codeChange({ kind: 'agent-loop' }),
   entrypoint: codeChange({ entrypoint: 'other.ts' }),

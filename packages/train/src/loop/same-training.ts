@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 
 import { OsmosisError } from '@osmosis/core'
 import type { DatasetRow } from '@osmosis/eval'
@@ -164,6 +165,8 @@ function changes(
   ]
 }
 
+/** As JSON stores them, in any order of their keys. */
 function isSame(was: unknown, is: unknown): boolean {
-  return JSON.stringify(was) === JSON.stringify(is)
+  const stored: unknown = is === undefined ? undefined : JSON.parse(JSON.stringify(is))
+  return isDeepStrictEqual(was, stored)
 }
