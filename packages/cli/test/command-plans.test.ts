@@ -1,8 +1,10 @@
 import { Command } from '@commander-js/extra-typings'
 import { describe, expect, it } from 'vitest'
 
+import { flagArguments } from '../src/command/flags.ts'
 import { assertServable, planServe, type ServePlan } from '../src/serve/serve-plan.ts'
 import { declareServe } from '../src/serve/serve.ts'
+import { declareLocal } from '../src/train/local.ts'
 import { planWorker, type WorkerPlan } from '../src/worker/worker-plan.ts'
 import { declareWorker } from '../src/worker/worker.ts'
 
@@ -102,4 +104,15 @@ describe('worker', () => {
       egress: { privateAddresses: 'refuse' },
     })
   })
+})
+
+it('a training that continues shows its figures in all programs that it named', () => {
+  const command = declareLocal(new Command())
+  command.parse(words('c.toml --log tensorboard,wandb'), { from: 'user' })
+  const flags = command.opts()
+  const repeated = flagArguments(flags, new Set(), declareLocal(new Command()).opts())
+  expect(repeated).toEqual(words('--log tensorboard --log wandb'))
+  const again = declareLocal(new Command())
+  again.parse(['c.toml', ...repeated], { from: 'user' })
+  expect(again.opts()).toEqual(flags)
 })

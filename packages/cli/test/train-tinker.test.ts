@@ -79,6 +79,18 @@ it('trains with the settings of its config, and names those that are not the def
   for (const one of steps) expect(one).toMatchObject({ weight_decay: 0.01, grad_clip_norm: 0.5 })
 })
 
+/** The config with further lines in `[training]`. */
+async function configWith(lines: string): Promise<string> {
+  const root = await temporaryFolder()
+  for (const part of ['rollouts/doors', 'data']) {
+    cpSync(path.join(workspace, part), path.join(root, part), { recursive: true })
+  }
+  const file = path.join(root, 'doors.toml')
+  const text = readFileSync(path.join(workspace, config), 'utf8')
+  writeFileSync(file, text.replace('[training]', `[training]\n${lines}`))
+  return file
+}
+
 it.each([
   ['kl = 0.1', 'A Tinker service has no penalty: remove training.kl'],
   ['lora_targets = "q_proj"', 'Only train local has training.lora_targets: remove it'],
@@ -87,16 +99,18 @@ it.each([
   ['loss = "ppo"', 'training.loss: must be grpo, dr_grpo, dapo, cispo or gspo, got "ppo"'],
   ['normalize_advantages = 1', 'training.normalize_advantages: must be true or false, got 1'],
 ])('refuses %s', async (line, message) => {
-  const root = await temporaryFolder()
-  for (const part of ['rollouts/doors', 'data']) {
-    cpSync(path.join(workspace, part), path.join(root, part), { recursive: true })
-  }
-  const file = path.join(root, 'doors.toml')
-  const text = readFileSync(path.join(workspace, config), 'utf8')
-  writeFileSync(file, text.replace('[training]', `[training]\n${line}`))
-  const refused = await osmosis(['train', 'tinker', file, '--url', 'http://127.0.0.1:9'])
+  const command = ['train', 'tinker', await configWith(line)]
+  const refused = await osmosis([...command, '--url', 'http://127.0.0.1:9'])
   expect(refused.code).not.toBe(0)
   expect(refused.stderr).toContain(message)
+})
+
+it('takes keys that it cannot follow where they have their defaults', async () => {
+  const keys = 'kl = 0\nimportance_cap = 2\nmax_staleness = 0\nprecision = "auto"'
+  const command = ['train', 'tinker', await configWith(keys), '--dry-run']
+  const planned = await osmosis([...command, '--url', 'http://127.0.0.1:9'])
+  expect(planned.code).toBe(0)
+  expect(planned.stderr).not.toContain('Settings')
 })
 
 it('a training without a signal stops, says what to do, and serves no model', async () => {
