@@ -9,7 +9,7 @@ import {
   type FigureKey,
   type ReportFigure,
 } from '@osmosis/eval/analysis'
-import { openLocalLearner } from '@osmosis/train'
+import { openLocalLearner, type LocalLearner } from '@osmosis/train'
 
 import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
 import { refuseOneOf } from '../../command/flags.ts'
@@ -43,47 +43,39 @@ export async function runVariants(
 ): Promise<number> {
   const found =
     flags.checkpoints === undefined ? undefined : await findCheckpoints(flags.checkpoints)
-  const [first, ...others] = await variantsOf(flags, found)
-  if (first === undefined) throw new TypeError('There is always a variant.')
-  const learner = found && (await openCheckpoints(found.learner))
-  try {
-    return await runEach([first, ...others], configFile, flags, async ({ checkpoint }) =>
-      checkpoint === undefined ? undefined : learner?.load(checkpoint),
-    )
-  } finally {
-    await learner?.close()
-  }
-}
-
-/** @param load - the checkpoint that answers from now on; undefined for a model that flags name */
-async function runEach(
-  variants: readonly [Variant, ...Variant[]],
-  configFile: string | undefined,
-  flags: ParsedRunFlags,
-  load: (variant: Variant) => Promise<ChosenPolicy | undefined>,
-): Promise<number> {
-  const [first, ...others] = variants
-  if (others.length === 0) {
-    return evaluateOnce(configFile, first.flags, { checkpoint: await load(first) })
-  }
-  if (flags.junit !== undefined) {
+  const variants = await variantsOf(flags, found)
+  const isSilent = variants.length > 1
+  if (isSilent && flags.junit !== undefined) {
     throw invalid(
       '--junit is for one run: write the results of each with osmosis eval export <run> --junit <file>.',
     )
   }
+  const learner = found && (await openLocalLearner(found.learner))
   const made: { readonly label: string; readonly location: string }[] = []
   let code = 0
-  for (const [at, variant] of variants.entries()) {
-    const { label, flags: own } = variant
-    if (!flags.quiet) printError(`\n${styled('bold', label)}  ${at + 1} of ${variants.length}\n`)
-    const opened = (location: string): void => void made.push({ label, location })
-    const checkpoint = await load(variant)
-    const ended = await evaluateOnce(configFile, own, { opened, isSilent: true, checkpoint })
-    code ||= ended
-    if (ended === interruptedExitCode) break
+  try {
+    for (const [at, { label, flags: own, checkpoint: folder }] of variants.entries()) {
+      if (isSilent && !flags.quiet) {
+        printError(`\n${styled('bold', label)}  ${at + 1} of ${variants.length}\n`)
+      }
+      const opened = (location: string): void => void made.push({ label, location })
+      const checkpoint =
+        learner === undefined || folder === undefined
+          ? undefined
+          : await loadedCheckpoint(learner, folder)
+      const ended = await evaluateOnce(configFile, own, { opened, isSilent, checkpoint })
+      code ||= ended
+      if (ended === interruptedExitCode) break
+    }
+  } finally {
+    await learner?.close()
   }
+  if (!isSilent) return code
   const runs = await Promise.all(
-    made.map(async ({ label, location }) => ({ label, run: await shownRun(location) })),
+    made.map(async ({ label, location }) => ({
+      label,
+      run: await openShownRun({ location, variant: undefined }),
+    })),
   )
   if (flags.json) printJson(runs.map(variantDocument))
   else if (runs.length > 0) printOut(`\n${comparisonLines(runs).join('\n')}\n`)
@@ -188,10 +180,6 @@ function variantName(name: string, label: string): string {
   return `${name}-${label.replaceAll(/[^A-Za-z0-9._]+/g, '-')}`
 }
 
-async function shownRun(location: string): Promise<ShownRun> {
-  return openShownRun({ location, variant: undefined })
-}
-
 interface VariantRun {
   readonly label: string
   readonly run: ShownRun
@@ -276,13 +264,6 @@ interface FoundCheckpoints {
   readonly folders: readonly string[]
 }
 
-/** The learner that answers as each checkpoint. The caller closes it. */
-interface OpenCheckpoints {
-  /** Loads a checkpoint; until the next call the policy answers as it. */
-  load(folder: string): Promise<ChosenPolicy>
-  close(): Promise<void>
-}
-
 /**
  * Finds the checkpoints that a folder names: those of a training, or one of them.
  *
@@ -309,22 +290,20 @@ async function findCheckpoints(name: string): Promise<FoundCheckpoints> {
   throw invalid(`There are no checkpoints in ${one ? folder : inside} yet.`)
 }
 
-/** @throws OsmosisError with code `learner_error` */
-async function openCheckpoints(learner: LearnerFile): Promise<OpenCheckpoints> {
-  const opened = await openLocalLearner(learner)
+/**
+ * Loads a checkpoint; until the next one the learner answers as it.
+ *
+ * @throws OsmosisError with code `learner_error`
+ */
+async function loadedCheckpoint(learner: LocalLearner, folder: string): Promise<ChosenPolicy> {
+  await learner.load(folder)
+  const model = `${learner.name}@${learner.version}`
   return {
-    async load(folder) {
-      await opened.load(folder)
-      const model = `${opened.name}@${opened.version}`
-      return {
-        policy: opened.policy,
-        name: model,
-        apiKey: undefined,
-        choice: { kind: 'checkpoint', model, folder },
-        // Other checkpoints need it.
-        [Symbol.asyncDispose]: async () => {},
-      }
-    },
-    close: () => opened.close(),
+    policy: learner.policy,
+    name: model,
+    apiKey: undefined,
+    choice: { kind: 'checkpoint', model, folder },
+    // Other checkpoints need it.
+    [Symbol.asyncDispose]: async () => {},
   }
 }
