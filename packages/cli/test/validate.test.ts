@@ -307,6 +307,25 @@ describe('a workspace that has only a training config', () => {
     expect(findings).toContain('ok reward: 1 for main')
   })
 
+  it('may name the columns of its rows, as an eval config may', async () => {
+    const asked = (config: string): string =>
+      config.replace('main.ts', 'main.js').replace('"words"', '"asked"')
+    const columns = '[columns]\nprompt = "question"\nlabel = "expected"\n'
+    const files = {
+      'data/asked.jsonl': '{"question":"hi","expected":"a"}\n',
+      'configs/eval/one.toml': asked(evalConfig('one', `[secrets]\nrequired = []\n${columns}`)),
+      'configs/training/one.toml': asked(evalConfig('one', columns.replace('"question"', '"ask"'))),
+    }
+    workspaceOf(`sample('main'); await say('main')`, files)
+    expect(await validate('one')).toMatchObject({ code: 0 })
+    rmSync(here('configs/eval/one.toml'))
+    const { code, findings } = await validate('one')
+    expect(code).toBe(1)
+    expect(findings.at(-1)).toContain(
+      'columns.prompt: there is no column "ask". Found: "question", "expected".',
+    )
+  })
+
   it('is told once about a key that is none', async () => {
     workspaceOf('', training('eval_interval = 1'))
     rmSync(here('configs/eval/one.toml'))

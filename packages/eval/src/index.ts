@@ -36,6 +36,7 @@ export {
 } from './config/workspace-config.ts'
 export { assertRowsFit, findRowProblems, type RowCheck } from './dataset/dataset-problems.ts'
 export { placeOf, type DatasetRow } from './dataset/dataset-row.ts'
+export type { ColumnNames } from './dataset/raw-row.ts'
 export { readDataset, readRowTexts } from './dataset/read-dataset.ts'
 export { type RowSelection, rowValue, selectRows } from './dataset/select-rows.ts'
 export { toRunRow } from './dataset/dataset-row.ts'

@@ -33,7 +33,11 @@ export async function findInputs(
   const sources = sourceFolder === null ? [] : await sourcesIn(sourceFolder, new Set([written]))
   return {
     model,
-    dataset: { name: subject.dataset, sha256: await digestOf([subject.datasetFile]) },
+    dataset: {
+      name: subject.dataset,
+      sha256: await digestOf([subject.datasetFile]),
+      ...(Object.keys(subject.columns).length === 0 ? {} : { columns: { ...subject.columns } }),
+    },
     code: {
       rollout: subject.rollout,
       entrypoint: sourceFolder === null ? entrypoint : path.relative(subject.root, entrypoint),

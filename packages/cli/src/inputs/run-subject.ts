@@ -1,4 +1,4 @@
-import type { LocatedConfig } from '@osmosis/eval'
+import type { ColumnNames, LocatedConfig } from '@osmosis/eval'
 
 import { hideSecrets } from '../command/command-context.ts'
 import { requiredSecrets } from '../command/environment.ts'
@@ -24,6 +24,8 @@ export interface RunSubject {
   /** As in the config or the flag. */
   readonly dataset: string
   readonly datasetFile: string
+  /** Its columns that have other names. */
+  readonly columns: ColumnNames
   /** Seconds; null is unbounded. */
   readonly agentTimeoutSeconds: number | null
   /** Seconds; null is unbounded. */
@@ -54,5 +56,6 @@ export async function configuredSubject(
     secrets,
     dataset: flags.dataset ?? experiment.dataset,
     datasetFile: experiment.datasetFile,
+    columns: experiment.columns,
   }
 }

@@ -8,6 +8,7 @@ import {
   readEvalConfig,
   readWorkspaceConfig,
   selectRows,
+  type ColumnNames,
   type DatasetRow,
   type EvalConfig,
   findWorkspaceRoot,
@@ -65,12 +66,14 @@ export interface InFlight {
 /**
  * Makes the plan of an evaluation. Flags override the config; without one, they are the config.
  *
+ * @param columns - the columns of a dataset without a config that have other names
  * @throws OsmosisError with code `invalid_config`, `invalid_entrypoint` or `invalid_dataset`
  */
 export async function planEvaluation(
   configFile: string | undefined,
   flags: Partial<EvalRunFlags>,
   environment: NodeJS.ProcessEnv,
+  columns: ColumnNames = {},
 ): Promise<EvalRunPlan> {
   const isNamed = configFile !== undefined || flags.module !== undefined
   const isNamedTwice = configFile !== undefined && flags.module !== undefined
@@ -82,7 +85,7 @@ export async function planEvaluation(
   }
   const config =
     configFile === undefined
-      ? configOfFlags(flags)
+      ? configOfFlags(flags, columns)
       : await readEvalConfig(
           displayPath(configFile),
           flags.dataset === undefined ? {} : { datasetFile: resolvePath(flags.dataset) },
@@ -90,6 +93,7 @@ export async function planEvaluation(
   const { experiment, evaluation, workspaceRoot: root } = config
   const allRows = await readDataset(
     configFile === undefined ? experiment.dataset : experiment.datasetFile,
+    { columns: experiment.columns },
   )
   const rows = chosenRows(allRows, flags, evaluation.limit)
   protectData(allRows)
@@ -144,12 +148,10 @@ export async function planEvaluation(
 }
 
 /** The config of an evaluation that has no file. */
-function configOfFlags({
-  module = '',
-  dataset,
-  secretsFile,
-  server,
-}: Partial<EvalRunFlags>): EvalConfig {
+function configOfFlags(
+  { module = '', dataset, secretsFile, server }: Partial<EvalRunFlags>,
+  columns: ColumnNames,
+): EvalConfig {
   if (dataset === undefined) {
     const flag = server === undefined ? '--module' : '--server without a config'
     throw invalid(`${flag} needs --dataset: the file with the rows.`)
@@ -173,6 +175,7 @@ function configOfFlags({
       rolloutFolder: path.dirname(found),
       entrypointFile: name === undefined ? found : `${found}:${name}`,
       datasetFile: resolvePath(dataset),
+      columns,
     },
     evaluation: {
       limit: null,

@@ -106,10 +106,13 @@ export async function planTraining(
     flags.dataset === undefined ? {} : { datasetFile: resolvePath(flags.dataset) },
   )
   const { training, sampling, checkpoints, experiment } = config
-  const all = await readDataset(experiment.datasetFile)
+  const { columns } = experiment
+  const all = await readDataset(experiment.datasetFile, { columns })
   const { rows, heldOut } = splitRows(
     all,
-    flags.heldOut === undefined ? undefined : await readDataset(displayPath(flags.heldOut)),
+    flags.heldOut === undefined
+      ? undefined
+      : await readDataset(displayPath(flags.heldOut), { columns }),
     flags,
   )
   protectData([...rows, ...heldOut])

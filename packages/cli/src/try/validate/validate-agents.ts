@@ -114,7 +114,7 @@ async function planFor(
   // What a training has of an evaluation: its entrypoint and its rows.
   const { experiment } = await readTrainingConfig(training.file)
   const named = { module: experiment.entrypointFile, dataset: experiment.datasetFile }
-  return planEvaluation(undefined, { ...selection, ...named }, environment)
+  return planEvaluation(undefined, { ...selection, ...named }, environment, experiment.columns)
 }
 
 async function withoutRollout(

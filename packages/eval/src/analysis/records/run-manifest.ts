@@ -27,6 +27,8 @@ export interface RunInputs {
     readonly name: string
     /** Of the bytes of the file. */
     readonly sha256: string
+    /** Its columns that have other names: `prompt`, `label`, `system`, `metadata`. Default: none. */
+    readonly columns?: Readonly<Record<string, string | undefined>>
   }
   readonly code: {
     readonly rollout: string

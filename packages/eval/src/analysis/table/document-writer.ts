@@ -314,6 +314,7 @@ function describeInputs(manifest: RunManifest): Readonly<Record<string, string>>
     ...prefixed('', model.params),
     dataset: dataset.name,
     'contents of the dataset': dataset.sha256.slice(0, 8),
+    ...prefixed('column: ', dataset.columns ?? {}),
     rollout: code.rollout,
     code: code.sha256.slice(0, 8),
     commit: commit && `${commit.slice(0, 8)}${dirty === true ? ' and changes' : ''}`,
