@@ -68,7 +68,7 @@ import {
 } from './run-output.ts'
 import { findInputs, type KnownInputs } from '../../inputs/run-inputs.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
-import { loadScorers } from '../../inputs/load-scorers.ts'
+import { loadScorers } from './load-scorers.ts'
 
 /** For a command that makes several runs. */
 export interface RunHooks {

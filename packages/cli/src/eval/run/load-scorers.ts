@@ -1,9 +1,9 @@
 import { isRewardFunction } from '@osmosis/core'
 import { toScorer, type Scorer } from '@osmosis/eval'
 
-import { resolvePath } from '../command/command-context.ts'
-import { invalid, invalidEntrypoint } from '../command/exit-codes.ts'
-import { loadExports, namedExport, splitSpec } from './load-module.ts'
+import { resolvePath } from '../../command/command-context.ts'
+import { invalid, invalidEntrypoint } from '../../command/exit-codes.ts'
+import { loadExports, namedExport, splitSpec } from '../../inputs/load-module.ts'
 
 /**
  * Loads eval functions, each named as `rewards.ts:exact`.
