@@ -100,6 +100,30 @@ it('eval runs, with a training but no run, and eval show without one', async () 
   expect(missing).toContain(`--output names another folder. Trainings: ${longName}.`)
 })
 
+it('eval audit and eval compare of runs with long names', async () => {
+  const output = await temporaryFolder()
+  const made = (name: string): Promise<string> =>
+    makeRun({
+      outputRoot: output,
+      name: `${longName}${name}`,
+      rows: 1,
+      items: [{ row: 0, attempt: 0 }],
+      inputs: { name: 'a model with a long name, '.repeat(3) },
+    })
+  await made('before')
+  await made('after')
+  const at = ['-o', output, `${longName}after`]
+  expect(unbroken(await printed('eval', 'audit', ...at))).toContain(' no findings in 1 passed')
+  const text = await printed(
+    'eval',
+    'compare',
+    ...at.slice(0, 2),
+    `${longName}before`,
+    `${longName}after`,
+  )
+  expect(unbroken(text)).toContain('After airline-')
+})
+
 it('eval show of a rollout whose history was rewritten', async () => {
   const output = await temporaryFolder()
   const extra = {

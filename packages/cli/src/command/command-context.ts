@@ -136,9 +136,10 @@ export function printOut(text: string): boolean {
   return current().stdout.write(withoutControls(redaction().text(text)))
 }
 
-/** Writes data as JSON to stdout, without the secrets in its strings. */
+/** Writes data as JSON to stdout, without the secrets in its strings. What controls a terminal is escaped. */
 export function printJson(data: unknown): void {
-  current().stdout.write(`${JSON.stringify(redaction().data(data), null, 2)}\n`)
+  const json = JSON.stringify(redaction().data(data), null, 2)
+  current().stdout.write(withoutControls(`${json}\n`))
 }
 
 /** Writes to stderr, without the secrets of the command and without what controls a terminal. */

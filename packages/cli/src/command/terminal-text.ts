@@ -53,11 +53,12 @@ const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
 const wide =
   /^(?:\p{Emoji_Presentation}|.\uFE0F|[\u1100-\u115F\u2E80-\u303E\u3041-\uA4CF\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF00-\uFF60\uFFE0-\uFFE6]|[\u{20000}-\u{3FFFD}])/u
 
-/** How many columns a text takes that has no styles. */
+/** How many columns a text takes, with or without styles. */
 export function columnsOf(text: string): number {
   if (/^[\u0020-\u007E]*$/.test(text)) return text.length
   let columns = 0
-  for (const { segment } of graphemes.segment(text)) columns += columnsOfGrapheme(segment)
+  for (const { segment } of graphemes.segment(stripVTControlCharacters(text)))
+    columns += columnsOfGrapheme(segment)
   return columns
 }
 
@@ -99,7 +100,7 @@ export function packed(parts: readonly string[], separator: string, width: numbe
     const last = lines.at(-1)
     const joined = `${last ?? ''}${separator}${part}`
     if (last !== undefined && columnsOf(joined) <= width) lines[lines.length - 1] = joined
-    else lines.push(...wrapped(part, width))
+    else lines.push(...(columnsOf(part) <= width ? [part] : wrapped(part, width)))
   }
   return lines
 }
@@ -200,7 +201,7 @@ export function continued([name = '', ...words]: readonly string[]): string[] {
 /** A command after a text if both fit on a line, else below it. */
 export function withCommand(text: string, words: readonly string[]): string[] {
   const command = osmosisCommand(...words)
-  const columns = columnsOf(`${stripVTControlCharacters(text)} ${command}`)
+  const columns = columnsOf(`${text} ${command}`)
   if (columns <= outputWidth()) return [`${text} ${styled('cyan', command)}`]
   return [text.trimEnd(), ...commandLines(words)]
 }

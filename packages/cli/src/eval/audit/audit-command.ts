@@ -10,17 +10,9 @@ import {
 } from '@osmosis/eval'
 
 import { gateFailedCode, invalid } from '../../command/exit-codes.ts'
-import { printOut } from '../../command/command-context.ts'
 import type { EvalAuditFlags } from '../audit.ts'
 import { findRun, openShownRun, runsRoot, type ShownRun } from '../show/shown-run.ts'
-import { commandLabel } from '../show/run-summary.ts'
-import {
-  onOneLine,
-  outputWidth,
-  styled,
-  tableLines,
-  withCommand,
-} from '../../command/terminal-text.ts'
+import { dim, heading, look, nextCommand, printReport, type Report } from '../../command/report.ts'
 
 /**
  * Shows the findings of a run, after recording verdicts if any are given. Resolves with the exit code: 3 with
@@ -44,7 +36,7 @@ export async function evalAuditCommand(
     await run.reader.addVerdicts(decided)
     findings = await audit(run)
   }
-  printOut(`${auditLines({ run, findings }).join('\n')}\n`)
+  printReport(auditReport({ run, findings }))
   const isOpen = findings.some(({ verdict }) => verdict === null)
   return flags.failOnOpen === true && isOpen ? gateFailedCode : 0
 }
@@ -107,43 +99,28 @@ interface AuditedRun {
 }
 
 /** The findings as a table, open ones first, and the commands that read and decide the first open one. */
-function auditLines(audited: AuditedRun): string[] {
+function auditReport(audited: AuditedRun): Report {
   const { run, findings } = audited
   const open = openOf(findings)
-  const decided = findings.filter(({ verdict }) => verdict !== null)
-  const [first] = open
-  return [
-    `${styled('bold', run.name)}  ${summary(audited)}`,
-    ...tableLines(
-      [
-        ...open.map(({ id, evidence }) => [
-          { text: id },
-          { text: 'open', format: 'yellow' as const },
-          { text: onOneLine(evidence) },
-        ]),
-        ...decided.map((finding) => [
-          { text: finding.id },
-          { text: finding.verdict?.verdict ?? '' },
-          { text: onOneLine(reasonOf(finding)), format: 'dim' as const },
-        ]),
-      ],
-      { width: outputWidth() },
+  const rows = [
+    ...open.map(({ id, evidence }) => [id, look('open', 'yellow'), evidence]),
+    ...findings.flatMap(({ id, verdict }) =>
+      verdict === null ? [] : [[id, verdict.verdict, dim(`${verdict.because} (${verdict.by})`)]],
     ),
-    ...(first === undefined
+  ]
+  const [first] = open
+  const decide = ['--verdict', `${first?.id}=hacked`, '--because', '<reason>']
+  return [
+    [
+      { facts: [heading(run.name), summary(audited)], separator: '  ' },
+      { head: [], table: rows, cutsLast: true },
+    ],
+    first === undefined
       ? []
       : [
-          '',
-          ...withCommand(commandLabel('Read one'), ['eval', 'show', run.command, rolloutOf(first)]),
-          ...withCommand(commandLabel('Decide'), [
-            'eval',
-            'audit',
-            run.command,
-            '--verdict',
-            `${first.id}=hacked`,
-            '--because',
-            '<reason>',
-          ]),
-        ]),
+          nextCommand('Read one', ['eval', 'show', run.command, rolloutOf(first)]),
+          nextCommand('Decide', ['eval', 'audit', run.command, ...decide]),
+        ],
   ]
 }
 
@@ -154,10 +131,6 @@ function summary({ run, findings }: AuditedRun): string {
   if (findings.length === 0) return `no findings in ${passes}`
   const decided = findings.length - open
   return `${formatQuantity(open, 'open finding')} and ${formatCount(decided)} decided, in ${passes}`
-}
-
-function reasonOf({ verdict }: AuditFinding): string {
-  return verdict === null ? '' : `${verdict.because} (${verdict.by})`
 }
 
 function rolloutOf({ id }: AuditFinding): string {

@@ -2,7 +2,7 @@ import { invalid } from '../../command/exit-codes.ts'
 import { itemKey } from '@osmosis/eval'
 import { rolloutName, type RunNote } from '@osmosis/eval/analysis'
 
-import { printError, printOut } from '../../command/command-context.ts'
+import { printError, printJson, printOut } from '../../command/command-context.ts'
 import { onOneLine } from '../../command/terminal-text.ts'
 import type { EvalNoteFlags } from '../note.ts'
 import { findRun, runsRoot, openShownRun, type ShownRun } from '../show/shown-run.ts'
@@ -27,7 +27,7 @@ export async function evalNoteCommand(
     return 0
   }
   const notes = await currentNotes(run, tag)
-  if (json) printOut(`${JSON.stringify({ run: run.reader.name, notes }, null, 2)}\n`)
+  if (json) printJson({ run: run.reader.name, notes })
   else if (notes.length === 0) printError('The run has no notes.\n')
   else for (const note of notes) printOut(`${noteLine(note)}\n`)
   return 0

@@ -19,7 +19,7 @@ import {
   type ItemEvent,
 } from '@osmosis/eval/analysis'
 
-import { onOneLine } from '../../command/terminal-text.ts'
+import { indented, type Report, type Section } from '../../command/report.ts'
 
 /** A finished re-grading of a run. */
 export interface EndedRegrading {
@@ -55,23 +55,22 @@ interface GradingChange {
 const mostLines = 20
 const mostErrors = 5
 
-/** The report as text; without a line feed at the end. */
-export function regradeReport(ended: EndedRegrading): string {
+/** The report for the terminal. */
+export function regradeReport(ended: EndedRegrading): Report {
   const { run, grading, grader, regrading, events, durationMs } = ended
   const { grades } = regrading
   const change = changeOf(ended)
   const skipped = grades.filter((grade) => grade.skipped).length
   const what = `${formatCount(grades.length)} of ${formatQuantity(events.length, 'rollout')}`
-  return [
+  const done = grades.length === 0 ? [] : [`Written as ${run.name}@${grading}.`]
+  const changed = change === undefined ? [] : changeSection(change)
+  const head = [
     `Graded ${what} of ${run.name} with ${grader} in ${formatDuration(durationMs)}.`,
-    ...ungradedLines(regrading),
+    ...ungradedSection(regrading),
     ...(skipped > 0 ? [`Excluded from training: ${formatCount(skipped)}.`] : []),
-    ...errorLines(grades),
-    ...(change === undefined ? [] : changeLines(change)),
-    grades.length === 0 ? '' : `Written as ${run.name}@${grading}.`,
+    ...errorSection(grades),
   ]
-    .join('\n')
-    .trimEnd()
+  return changed.length === 0 ? [[...head, ...done]] : [head, [...changed, ...done]]
 }
 
 /** The report for `--json`. */
@@ -141,7 +140,7 @@ function changeOf({ run, regrading, events }: EndedRegrading): GradingChange | u
   }
 }
 
-function ungradedLines({ failed, missing, damaged, pending }: Regrading): string[] {
+function ungradedSection({ failed, missing, damaged, pending }: Regrading): Section {
   const counts: [readonly ItemEvent[], string][] = [
     [failed, 'failed and have no samples'],
     [missing, 'whose stored samples are missing'],
@@ -154,33 +153,32 @@ function ungradedLines({ failed, missing, damaged, pending }: Regrading): string
   return parts.length === 0 ? [] : [`Not graded: ${parts.join(', ')}.`]
 }
 
-function errorLines(grades: readonly Grade[]): string[] {
+function errorSection(grades: readonly Grade[]): Section {
   const failed = grades.filter(({ error }) => error !== null)
   if (failed.length === 0) return []
-  const lines = failed
-    .slice(0, mostErrors)
-    .map((grade) => `  ${rolloutName(grade)}: ${onOneLine(grade.error ?? '')}`)
-  const rest = failed.length - lines.length
   return [
     `The grader failed for ${formatQuantity(failed.length, 'rollout')}, which ${failed.length === 1 ? 'has no reward and is' : 'have no reward and are'} not compared:`,
-    ...lines,
-    ...(rest > 0 ? [`  and ${formatCount(rest)} more`] : []),
+    ...firstOf(failed, mostErrors, (grade) => `${rolloutName(grade)}: ${grade.error ?? ''}`),
   ]
 }
 
-function changeLines({ changed, otherRewards, pass, reward }: GradingChange): string[] {
-  const rest = changed.length - mostLines
+/** A line for each of the first, and how many more there are. */
+function firstOf<T>(list: readonly T[], most: number, line: (one: T) => string): Section {
+  const rest = list.length - most
+  const more = rest > 0 ? [`and ${formatCount(rest)} more`] : []
+  return [...list.slice(0, most).map(line), ...more].map((said) => indented(said))
+}
+
+function changeSection({ changed, otherRewards, pass, reward }: GradingChange): Section {
   const counted = formatQuantity(changed.length, 'verdict')
   const isChanged = `${changed.length === 1 ? 'has' : 'have'} changed`
   return [
-    '',
     changed.length === 0 ? 'No verdict has changed.' : `${counted} ${isChanged}:`,
-    ...changed
-      .slice(0, mostLines)
-      .map(
-        ({ rollout, before, after }) => `  ${rollout}: ${valueText(before)} → ${valueText(after)}`,
-      ),
-    ...(rest > 0 ? [`  and ${formatCount(rest)} more`] : []),
+    ...firstOf(
+      changed,
+      mostLines,
+      ({ rollout, before, after }) => `${rollout}: ${valueText(before)} → ${valueText(after)}`,
+    ),
     ...(otherRewards > changed.length ? [otherRewardsText(otherRewards, changed.length)] : []),
     `Pass rate ${shareText(pass.before.value)} → ${shareText(pass.after.value)}${meanText(reward)}.`,
     `${pass.verdict.lead}${pass.verdict.rest}`,

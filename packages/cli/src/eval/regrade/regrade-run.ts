@@ -17,11 +17,12 @@ import { abortOnInterrupt } from '../../command/process.ts'
 import {
   isInteractive,
   printError,
-  printOut,
+  printJson,
   redaction,
   standardError,
   standardInput,
 } from '../../command/command-context.ts'
+import { printReport } from '../../command/report.ts'
 import { printMessage } from '../../command/terminal-text.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import type { EvalRegradeFlags } from '../regrade.ts'
@@ -143,8 +144,8 @@ async function gradeOnce(prepared: Preparation, signal: AbortSignal): Promise<nu
   const { run, flags, grading } = prepared
   const { regrading } = ended
   if (regrading.grades.length > 0) await run.replaceGrades(grading, regrading.grades)
-  const text = flags.json ? JSON.stringify(regradeDocument(ended), null, 2) : regradeReport(ended)
-  printOut(`${text}\n`)
+  if (flags.json) printJson(regradeDocument(ended))
+  else printReport(regradeReport(ended))
   if (signal.aborted) return interruptedExitCode
   const { grades, missing, damaged } = regrading
   const isGraded = grades.some(({ error }) => error === null)

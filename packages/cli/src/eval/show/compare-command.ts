@@ -11,17 +11,18 @@ import {
 } from '@osmosis/eval/analysis'
 
 import { invalid, gateFailedCode } from '../../command/exit-codes.ts'
-import { printOut } from '../../command/command-context.ts'
+import { printJson, printOut } from '../../command/command-context.ts'
 import {
-  type Cell,
-  commandLines,
-  onOneLine,
-  outputWidth,
-  printMessage,
-  styled,
-  tableLines,
-  wrapped,
-} from '../../command/terminal-text.ts'
+  type Block,
+  dim,
+  heading,
+  look,
+  printReport,
+  type Report,
+  reportMarkdown,
+  type Section,
+} from '../../command/report.ts'
+import { type Cell, printMessage } from '../../command/terminal-text.ts'
 import type { EvalCompareFlags } from '../compare.ts'
 import { points, valueText, type Scale } from './figure-text.ts'
 import { itemName, itemsOf, type ShownItem } from './shown-items.ts'
@@ -105,13 +106,9 @@ function facetOf({ table, name }: ShownRun, wanted: string): string {
 }
 
 function print({ json, markdown }: EvalCompareFlags, runs: ComparedRuns): void {
-  const text =
-    json === true
-      ? JSON.stringify(comparisonDocument(runs), null, 2)
-      : markdown === true
-        ? comparisonMarkdown(runs)
-        : comparisonLines(runs, outputWidth()).join('\n')
-  printOut(`${text}\n`)
+  if (json === true) printJson(comparisonDocument(runs))
+  else if (markdown === true) printOut(`${reportMarkdown(markdownReport(runs))}\n`)
+  else printReport(comparisonReport(runs))
 }
 
 function comparisonDocument({ a, b, comparison }: ComparedRuns): object {
@@ -140,93 +137,69 @@ interface ComparedRuns {
 
 const mostLosses = 5
 
-/** The comparison as text; the verdict first. */
-function comparisonLines(runs: ComparedRuns, width: number): string[] {
-  const { comparison, by } = runs
-  const { verdict, facets } = comparison
-  const behaviour = comparison.behaviour.filter(({ before, after }) => before !== 0 || after !== 0)
-  const format = toneFormats[verdict.tone]
-  const head = ['', 'Before', 'After', 'Change'].map((text): Cell => ({ text, format: 'dim' }))
-  const sections = [
-    wrapped(`${verdict.lead}${verdict.rest}`, width).map((line) => styled(format, line)),
-    [runLine('Before', runs.a), runLine('After', runs.b)],
-    changedLines(runs),
-    [...tableLines([head, mainRow(runs)], { right: [1, 2, 3] }), ...wrapped(rowsText(runs), width)],
-    ...(facets.length === 0
+/** The verdict first. */
+function comparisonReport(runs: ComparedRuns): Report {
+  const { comparison, by, a, b } = runs
+  const { tone, lead, rest } = comparison.verdict
+  const head = ['', 'Before', 'After', 'Change']
+  const right = [1, 2, 3]
+  const behaviour = behaviourRows(comparison)
+  return [
+    [look(lead + rest, toneFormats[tone])],
+    [runBlock('Before', a), runBlock('After', b)],
+    changedSection(runs),
+    [{ head, table: [mainRow(runs)], right }, rowsText(runs)],
+    comparison.facets.length === 0
       ? []
       : [
-          [
-            styled('bold', `By ${onOneLine(by ?? '')}`),
-            ...tableLines(facetRows(runs), { right: [1, 2] }),
-          ],
-        ]),
-    behaviour.length === 0
-      ? []
-      : [
-          styled('bold', 'Behaviour'),
-          ...tableLines([head, ...behaviour.map(behaviourRow)], { right: [1, 2, 3] }),
+          heading(`By ${by}`),
+          { head: ['', 'Rows', 'Change', ''], table: facetRows(comparison), right: [1, 2] },
         ],
-    lossLines(runs),
+    behaviour.length === 0 ? [] : [heading('Behaviour'), { head, table: behaviour, right }],
+    lossSection(runs),
   ]
-  return sections
-    .filter((lines) => lines.length > 0)
-    .flatMap((lines, at) => (at === 0 ? lines : ['', ...lines]))
 }
 
-/** The comparison as Markdown for a pull request, without the rows. */
-function comparisonMarkdown(runs: ComparedRuns): string {
+/** What a pull request needs of it: all but the rows. */
+function markdownReport(runs: ComparedRuns) {
   const { comparison, a, b, by } = runs
-  const { verdict, facets } = comparison
-  const behaviour = comparison.behaviour.filter(({ before, after }) => before !== 0 || after !== 0)
-  const changed = changedRows(runs)
+  const { lead, rest } = comparison.verdict
+  const names = [a, b].map(({ name, table: { document } }) => `${name} (${document.model})`)
+  const facetCells = facetRows(comparison).map((row) => row.slice(0, 3))
   return [
-    `**${verdict.lead}**${verdict.rest}`,
-    '',
-    ...markdownTable(
-      [
-        '',
-        markdownText(`${a.name} (${a.table.document.model})`),
-        markdownText(`${b.name} (${b.table.document.model})`),
-        'Change',
-      ],
-      [mainRow(runs), ...behaviour.map(behaviourRow)],
-    ),
-    '',
-    rowsText(runs),
-    ...(changed.length === 0
-      ? []
-      : ['', ...markdownTable(['Changed', 'Before', 'After'], changed, [])]),
-    ...(facets.length === 0
-      ? []
-      : [
-          '',
-          ...markdownTable(
-            [markdownText(by ?? ''), 'Rows', 'Change'],
-            facetRows(runs)
-              .slice(1)
-              .map((row) => row.slice(0, 3)),
-          ),
-        ]),
-  ].join('\n')
+    [[heading(lead), rest]],
+    [
+      {
+        head: ['', ...names, 'Change'],
+        table: [mainRow(runs), ...behaviourRows(comparison)],
+        right: [1, 2, 3],
+      },
+    ],
+    [rowsText(runs)],
+    changedSection(runs),
+    [{ head: [by ?? '', 'Rows', 'Change'], table: facetCells, right: [1, 2] }],
+  ]
 }
 
 /** What differs between the inputs of the runs. */
-function changedRows({ a, b }: ComparedRuns): string[][] {
+function changedSection({ a, b }: ComparedRuns) {
   const changes = inputChanges(a.table.document, b.table.document)
-  return changes.map(({ name, before, after }) => [name, before ?? 'not set', after ?? 'not set'])
-}
-
-function changedLines(runs: ComparedRuns): string[] {
-  const rows = changedRows(runs).map((row) => row.map(onOneLine))
-  if (rows.length === 0) return []
-  const head = ['Changed', 'Before', 'After'].map((text): Cell => ({ text, format: 'dim' }))
-  return tableLines([head, ...rows])
+  const rows = changes.map(({ name, before, after }) => [
+    name,
+    before ?? 'not set',
+    after ?? 'not set',
+  ])
+  return [{ head: ['Changed', 'Before', 'After'], table: rows }]
 }
 
 const toneFormats = { better: 'green', worse: 'red', none: 'bold', unknown: 'yellow' } as const
 
-function runLine(label: string, { name, table }: ShownRun): string {
-  return `${styled('dim', label.padEnd(6))}  ${styled('bold', name)}  ${onOneLine(table.document.model)}`
+function runBlock(label: string, { name, table: { document } }: ShownRun): Block {
+  return {
+    facts: [heading(name), document.model],
+    separator: '  ',
+    head: [dim(label.padEnd(6)), '  '],
+  }
 }
 
 function scaleOf({ metric }: Comparison): Scale {
@@ -236,7 +209,7 @@ function scaleOf({ metric }: Comparison): Scale {
 function mainRow({ comparison, b }: ComparedRuns): (Cell | string)[] {
   const { metric, before, after, difference, verdict } = comparison
   const scale = scaleOf(comparison)
-  const measure = onOneLine(b.table.measure)
+  const { measure } = b.table
   return [
     metric === 'pass' ? 'Pass rate' : measure === 'reward' ? 'Reward' : measure,
     valueText(before, scale),
@@ -281,20 +254,20 @@ function signOf(value: number): string {
   return value < 0 ? '−' : '+'
 }
 
-function facetRows({ comparison }: ComparedRuns): (Cell | string)[][] {
-  const head = ['', 'Rows', 'Change', ''].map((text): Cell => ({ text, format: 'dim' }))
-  return [
-    head,
-    ...comparison.facets.map(({ value, difference, verdict }) => [
-      onOneLine(value),
-      formatCount(difference.rows),
-      changeText(difference, scaleOf(comparison)),
-      { text: facetLabels[verdict.tone], format: toneFormats[verdict.tone] },
-    ]),
-  ]
+function facetRows(comparison: Comparison): (Cell | string)[][] {
+  return comparison.facets.map(({ value, difference, verdict }) => [
+    value,
+    formatCount(difference.rows),
+    changeText(difference, scaleOf(comparison)),
+    { text: facetLabels[verdict.tone], format: toneFormats[verdict.tone] },
+  ])
 }
 
 const facetLabels = { better: 'better', worse: 'worse', none: '', unknown: 'too few rows' } as const
+
+function behaviourRows({ behaviour }: Comparison): (Cell | string)[][] {
+  return behaviour.filter(({ before, after }) => before !== 0 || after !== 0).map(behaviourRow)
+}
 
 /** Significant changes are bold. */
 function behaviourRow({
@@ -334,24 +307,22 @@ function amountText(value: number, unit: BehaviourChange['unit'], isChange = fal
 }
 
 /** The rows that lost most, each with the command that shows its worst attempt. */
-function lossLines({ b, comparison }: ComparedRuns): string[] {
+function lossSection({ b, comparison }: ComparedRuns): Section {
   const lost = comparison.rows.filter(({ change }) => change < 0)
   if (lost.length === 0) return []
   const scale = scaleOf(comparison)
   return [
-    styled(
-      'bold',
-      lost.length > mostLosses ? `Largest losses, of ${formatCount(lost.length)}` : 'Losses',
-    ),
+    heading(lost.length > mostLosses ? `Largest losses, of ${formatCount(lost.length)}` : 'Losses'),
     ...lost.slice(0, mostLosses).flatMap((row) => {
       const change = `${valueText({ value: row.before }, scale)} → ${valueText({ value: row.after }, scale)}`
-      const facets = Object.entries(b.table.facets(row.b)).map(
-        ([name, value]) => `${onOneLine(name)} ${onOneLine(value)}`,
-      )
-      const facts = [`row ${row.b.row}`, ...facets].join(', ')
+      const facets = Object.entries(b.table.facets(row.b)).map((facet) => facet.join(' '))
       return [
-        `${styled('red', change)}  ${facts}`,
-        ...commandLines(['eval', 'show', b.command, worstAttempt(b, row)]),
+        {
+          facts: [`row ${row.b.row}`, ...facets],
+          separator: ', ',
+          head: [look(change, 'red'), '  '],
+        },
+        { command: ['eval', 'show', b.command, worstAttempt(b, row)] },
       ]
     }),
   ]
@@ -363,27 +334,4 @@ function worstAttempt(run: ShownRun, { b: { row } }: RowChange): string {
   const [first, ...others] = itemsOf(run, row)
   if (first === undefined) return String(row)
   return itemName(others.reduce((least, one) => (value(one) < value(least) ? one : least), first))
-}
-
-/** A text on one line, of which Markdown shows every character. */
-function markdownText(cell: Cell | string): string {
-  const text = onOneLine(typeof cell === 'string' ? cell : cell.text)
-  return text.replaceAll(/[\\|`*_<>[\]]/g, String.raw`\$&`)
-}
-
-/**
- * The lines of a table. The cells of `head` are Markdown.
- *
- * @param right - the columns that are aligned right. Default: all but the first
- */
-function markdownTable(
-  head: readonly string[],
-  rows: readonly (readonly (Cell | string)[])[],
-  right: readonly number[] = [...head.keys()].slice(1),
-): string[] {
-  return [
-    `| ${head.join(' | ')} |`,
-    `| ${head.map((_, at) => (right.includes(at) ? '---:' : '---')).join(' | ')} |`,
-    ...rows.map((row) => `| ${row.map((cell) => markdownText(cell)).join(' | ')} |`),
-  ]
 }

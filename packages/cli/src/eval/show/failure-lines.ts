@@ -4,14 +4,8 @@ import path from 'node:path'
 import { formatCount, formatQuantity } from '@osmosis/eval'
 import { isThrown, rolloutName, type ItemEvent, type RunManifest } from '@osmosis/eval/analysis'
 
-import {
-  onOneLine,
-  plain,
-  styled,
-  wrapped,
-  commandLines,
-  withCommand,
-} from '../../command/terminal-text.ts'
+import { dim, indented, look, type Section } from '../../command/report.ts'
+import { onOneLine, plain } from '../../command/terminal-text.ts'
 import type { ShownItems } from './shown-run.ts'
 
 /** Rollouts that failed in the same way. */
@@ -46,7 +40,7 @@ export function failureKinds({ events }: ShownItems): FailureKind[] {
 }
 
 /** What went wrong, by kind: one whole message of each, and the command that shows its rollout. */
-export function failureLines(run: ShownItems, width: number): string[] {
+export function failureSections(run: ShownItems): Section[] {
   const { events, command } = run
   const kinds = failureKinds(run)
   if (kinds.length === 0) return []
@@ -55,16 +49,15 @@ export function failureLines(run: ShownItems, width: number): string[] {
     failed.length === 0
       ? 'Scores are missing'
       : `${formatCount(failed.length)} of ${formatQuantity(events.length, 'rollout')} failed`
+  const [first = [], ...others] = kinds.slice(0, mostKinds).map((kind) => kindSection(kind, run))
   const more = kinds.length - mostKinds
   return [
-    styled(['bold', 'red'], title),
-    ...kinds
-      .slice(0, mostKinds)
-      .flatMap((kind, at) => [...(at === 0 ? [] : ['']), ...kindLines(kind, run, width)]),
-    ...(more > 0 ? ['', `And ${formatQuantity(more, 'other kind')}.`] : []),
-    ...(failed.length < 2
+    [{ text: title, format: ['bold', 'red'] }, ...first],
+    ...others,
+    more > 0 ? [`And ${formatQuantity(more, 'other kind')}.`] : [],
+    failed.length < 2
       ? []
-      : ['', ...withCommand('All of them:', ['eval', 'show', command, '--filter', 'is:failed'])]),
+      : [{ command: ['eval', 'show', command, '--filter', 'is:failed'], label: 'All of them:' }],
   ]
 }
 
@@ -88,27 +81,22 @@ function kindsOf(occurrences: readonly Occurrence[]): FailureKind[] {
 }
 
 /** One kind of failures: a whole message, what to do, and the command that shows a rollout. */
-export function kindLines(
+export function kindSection(
   { type, count, message, item }: FailureKind,
   { command, reader }: ShownItems,
-  width: number,
-): string[] {
+): Section {
   const whole = plain(withoutProtocolNames(message)).trim()
-  const text = whole.length > longestMessage ? `${whole.slice(0, longestMessage)}…` : whole
-  const [first = '', ...more] = wrapped(text === '' ? 'No message.' : text, width - 2)
-  const head = `${formatCount(count)} × ${styled('red', onOneLine(type))}${count > 1 ? `, for example ${item}` : `, ${item}`}`
+  const shown = whole.length > longestMessage ? `${whole.slice(0, longestMessage)}…` : whole
+  const hasLog = isThrown(message) && existsSync(path.join(reader.location, 'logs.txt'))
   return [
-    head,
-    ...[first, ...more].map((line) => `  ${line}`.trimEnd()),
-    ...failureAdvice(type, message, reader.manifest).flatMap((sentence) =>
-      wrapped(sentence, width - 4).map((line, at) =>
-        styled('yellow', `  ${at === 0 ? '→' : ' '} ${line}`),
-      ),
-    ),
-    ...(isThrown(message) && existsSync(path.join(reader.location, 'logs.txt'))
-      ? [styled('dim', `  The stack (all output is in logs.txt of the run):`)]
-      : []),
-    ...commandLines(['eval', 'show', command, item]),
+    [`${formatCount(count)} × `, look(type, 'red'), `, ${count > 1 ? 'for example ' : ''}${item}`],
+    { message: shown || 'No message.' },
+    ...failureAdvice(type, message, reader.manifest).map((sentence) => ({
+      facts: [look(sentence, 'yellow')],
+      head: look('  → ', 'yellow'),
+    })),
+    hasLog ? indented(dim('The stack (all output is in logs.txt of the run):')) : undefined,
+    { command: ['eval', 'show', command, item] },
   ]
 }
 

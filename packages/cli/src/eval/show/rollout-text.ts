@@ -8,76 +8,64 @@ import {
   formatReward,
 } from '@osmosis/eval'
 
-import {
-  onOneLine,
-  packed,
-  plain,
-  styled,
-  wrapped,
-  tableLines,
-  type Cell,
-} from '../../command/terminal-text.ts'
+import { type Block, dim, heading, reportText, type Section } from '../../command/report.ts'
+import type { Cell } from '../../command/terminal-text.ts'
 import { failureAdvice, withoutProtocolNames } from './failure-lines.ts'
 import { itemName, type Said, type ShownItem } from './shown-items.ts'
 import { transcriptLines, type TranscriptOptions } from './transcript-text.ts'
 
-/** A rollout as text: its facts, its outcome and its transcript. */
-export async function rolloutLines(
-  shown: ShownItem,
-  options: TranscriptOptions,
-): Promise<string[]> {
-  const { reader } = shown.run
-  const said = await reader.trajectories(shown.event)
-  const lines = saidLines(said, shown, options)
-  const stack = await reader.stack(shown.event)
-  const verdicts = currentVerdicts(await reader.verdicts(), shown.event)
+/** A rollout as text: its facts, its outcome and its transcript. Without a line feed at the end. */
+export async function rolloutText(shown: ShownItem, options: TranscriptOptions): Promise<string> {
+  const { event, run } = shown
+  const { reader } = run
+  const said = saidLines(await reader.trajectories(event), shown, options)
   const outcome = [
-    ...outcomeLines(shown, options),
-    ...stackLines(stack, shown, options),
-    ...verdicts.flatMap(({ check, verdict, because, by }) =>
-      field('Audit', `${check} is ${verdict}: ${because} (${by})`, options.width),
-    ),
+    ...outcomeSection(shown),
+    ...stackSection(await reader.stack(event), shown),
+    ...currentVerdicts(await reader.verdicts(), event).map(({ check, verdict, because, by }) => ({
+      label: 'Audit',
+      message: `${check} is ${verdict}: ${because} (${by})`,
+    })),
   ]
-  const head = [...headLines(shown, options, await labelOf(shown)), ...outcome, '', ...lines]
+  const title = titleBlock(shown)
+  const head = [title, ...aboutSection(shown, await labelOf(shown)), ...outcome]
   // The outcome is repeated below a long transcript.
-  return lines.length > 20 ? [...head, '', titleLine(shown), ...outcome] : head
+  const end = said.length > 20 ? ['', reportText([[title, ...outcome]], options.width)] : []
+  return [reportText([head], options.width), '', ...said, ...end].join('\n')
 }
 
 /** `12.1  reward 1, passed  …`: the first line of a rollout. */
-function titleLine(shown: ShownItem): string {
+function titleBlock(shown: ShownItem): Block {
   const { event, run, item } = shown
   const { table } = run
-  const { text, format = 'reset' } = rewardCell(shown)
-  const measure = onOneLine(table.measure)
+  const { text: value, format = 'reset' } = rewardCell(shown)
   const verdict =
     event.status === 'success' ? (table.passed(item) ? 'passed' : 'not passed') : event.status
-  const outcome = styled(
-    format,
-    `${table.value(item) === null ? `no ${measure}` : `${measure} ${text}`}, ${verdict}`,
-  )
+  const score = table.value(item) === null ? `no ${table.measure}` : `${table.measure} ${value}`
   const flags = flagsText(shown)
-  return [
-    styled('bold', itemName(shown)),
-    outcome,
-    ...(flags === '' ? [] : [styled('yellow', flags)]),
-  ].join('  ')
+  return {
+    facts: [
+      heading(itemName(shown)),
+      { text: `${score}, ${verdict}`, format },
+      ...(flags === '' ? [] : [{ text: flags, format: 'yellow' } as const]),
+    ],
+    separator: '  ',
+  }
 }
 
-function headLines(shown: ShownItem, { width }: TranscriptOptions, label: string | null): string[] {
+function aboutSection(shown: ShownItem, label: string | null): Section {
   const { event, run, item } = shown
-  const { table } = run
-  const facets = Object.entries(table.facets(table.group(item)))
-  const facts = [
+  const { document } = run.table
+  const about = [
     run.name,
-    onOneLine(table.document.model),
-    `row ${event.source_row_index} of ${onOneLine(table.document.dataset)}`,
-    ...facets.map(([name, value]) => `${onOneLine(name)} ${onOneLine(value)}`),
+    document.model,
+    `row ${event.source_row_index} of ${document.dataset}`,
+    ...Object.entries(run.table.facets(run.table.group(item))).map((facet) => facet.join(' ')),
   ]
   return [
-    titleLine(shown),
-    ...packed(facts, ' · ', width).map((line) => styled('dim', line)),
-    ...wrapped(costText(shown), width).map((line) => styled('dim', line)),
-    ...(label === null ? [] : field('Label', label, width)),
+    { facts: about.map(dim), separator: dim(' · ') },
+    dim(costText(shown)),
+    label === null ? undefined : { label: 'Label', message: label },
   ]
 }
 
@@ -93,94 +81,73 @@ function costText({ event }: ShownItem): string {
 }
 
 /** The whole error, and everything that the grader returned. */
-function outcomeLines(shown: ShownItem, { width }: TranscriptOptions): string[] {
-  const { event, run } = shown
+function outcomeSection({ event, run, item }: ShownItem): Section {
   const { metrics, scores = {}, score_errors: scoreErrors = {}, samples } = event
-  const numbers = [...Object.entries(metrics), ...Object.entries(scores)]
-  const note = run.table.note(shown.item)
+  const { error_message: error, error_type: type } = event
+  const numbers = [...Object.entries(metrics), ...Object.entries(scores)].map(
+    ([name, value]) => `${name} ${formatReward(value)}`,
+  )
+  const note = run.table.note(item)
   return [
-    ...(Object.keys(samples).length > 1 ? field('Samples', rewardsText(samples), width) : []),
-    ...(numbers.length > 0
-      ? field(
-          'Scores',
-          numbers.map(([name, value]) => `${onOneLine(name)} ${formatReward(value)}`).join(', '),
-          width,
-        )
-      : []),
-    ...Object.entries(scoreErrors).flatMap(([name, error]) =>
-      field(`No ${onOneLine(name)}`, error, width, 'red'),
-    ),
-    ...(event.error_message === null
+    Object.keys(samples).length > 1
+      ? { label: 'Samples', message: rewardsText(samples) }
+      : undefined,
+    numbers.length > 0 ? { label: 'Scores', message: numbers.join(', ') } : undefined,
+    ...Object.entries(scoreErrors).map(([name, message]): Block => ({
+      label: `No ${name}`,
+      message,
+      format: 'red',
+    })),
+    ...(error === null
       ? []
       : [
-          ...field(
-            event.error_type ?? 'Error',
-            withoutProtocolNames(event.error_message),
-            width,
-            'red',
-          ),
-          ...failureAdvice(
-            event.error_type ?? '',
-            event.error_message,
-            run.reader.manifest,
-          ).flatMap((text) => field('', text, width, 'yellow')),
+          {
+            label: type ?? 'Error',
+            message: withoutProtocolNames(error),
+            format: 'red' as const,
+          },
+          ...failureAdvice(type ?? '', error, run.reader.manifest).map((message): Block => ({
+            label: '',
+            message,
+            format: 'yellow',
+          })),
         ]),
-    ...(note === undefined
-      ? []
-      : field('Note', [note.tag, note.text].filter(Boolean).join(': '), width)),
+    note && { label: 'Note', message: [note.tag, note.text].filter(Boolean).join(': ') },
   ]
 }
 
 /** The stack of an error that user code threw, and the file with the whole output. */
-function stackLines(
-  stack: string | undefined,
-  { run }: ShownItem,
-  { width }: TranscriptOptions,
-): string[] {
+function stackSection(stack: string | undefined, { run }: ShownItem): Section {
   if (stack === undefined) return []
   const log = path.join(run.reader.location, 'logs.txt')
   return [
-    ...field('Stack', stack, width),
-    ...field('', `The whole output: ${log}`, width).map((line) => styled('dim', line)),
+    { label: 'Stack', message: stack },
+    { label: '', message: `The whole output: ${log}`, format: 'dim' },
   ]
 }
 
 function rewardsText(samples: ShownItem['event']['samples']): string {
   return Object.entries(samples)
-    .map(([id, reward]) => `${onOneLine(id)} ${reward === null ? '–' : formatReward(reward)}`)
+    .map(([id, reward]) => `${id} ${reward === null ? '–' : formatReward(reward)}`)
     .join(', ')
 }
 
-function field(label: string, text: string, width: number, format?: 'red' | 'yellow'): string[] {
-  const head = label === '' ? '' : `${styled(format ?? 'dim', plain(label))}  `
-  const lines = wrapped(text.trim(), width - 2)
-  const [only = ''] = lines
-  const look = (line: string): string =>
-    format === undefined || line === '' ? line : styled(format, line)
-  if (lines.length === 1 && label.length + 2 + only.length <= width) return [`${head}${look(only)}`]
-  return [
-    ...(head === '' ? [] : [head.trimEnd()]),
-    ...lines.map((line) => `  ${look(line)}`.trimEnd()),
-  ]
-}
-
 function saidLines(said: Said, { event }: ShownItem, options: TranscriptOptions): string[] {
+  const drawn = (text: Cell): string[] => [reportText([[text]], options.width)]
   if (said.state === 'damaged') {
-    return [styled('red', 'The transcript is damaged: its file has been changed.')]
+    return drawn({ text: 'The transcript is damaged: its file has been changed.', format: 'red' })
   }
   if (said.state === 'missing') {
-    return [
-      event.trajectory_place === null
-        ? styled('yellow', 'No transcript: the rollout never called the policy.')
-        : styled('red', 'The transcript is missing: its file does not exist.'),
-    ]
+    return event.trajectory_place === null
+      ? drawn({ text: 'No transcript: the rollout never called the policy.', format: 'yellow' })
+      : drawn({ text: 'The transcript is missing: its file does not exist.', format: 'red' })
   }
   const samples = Object.entries(said.value)
   return samples.flatMap(([id, trajectory], at) => {
     const reward = event.samples[id]
-    const title = `── ${onOneLine(id)}${typeof reward === 'number' ? `, reward ${formatReward(reward)}` : ''} ──`
+    const title = `── ${id}${typeof reward === 'number' ? `, reward ${formatReward(reward)}` : ''} ──`
     return [
-      ...(samples.length > 1 ? [...(at === 0 ? [] : ['']), styled('bold', title)] : []),
+      ...(samples.length > 1 ? [...(at === 0 ? [] : ['']), ...drawn(heading(title))] : []),
       ...transcriptLines(trajectory, options),
     ]
   })
@@ -192,27 +159,25 @@ async function labelOf({ run, event }: ShownItem): Promise<string | null> {
 }
 
 /** A table of items: name, reward, flags and the end of the conversation. */
-export function itemLines(items: readonly ShownItem[], width: number): string[] {
-  const measure = onOneLine(items[0]?.run.table.measure ?? 'reward')
-  const value = measure === 'reward' ? 'Reward' : measure
-  const head = ['Rollout', value, 'Flags', 'Ends with'].map((text): Cell => ({
-    text,
-    format: 'dim',
-  }))
+export function itemTable(items: readonly ShownItem[]): Block {
+  const measure = items[0]?.run.table.measure ?? 'reward'
   const rows = items.map((shown) => [
     itemName(shown),
     rewardCell(shown),
     flagsCell(shown),
     endCell(shown),
   ])
-  return tableLines([head, ...rows], { right: [1], width })
+  const head = ['Rollout', measure === 'reward' ? 'Reward' : measure, 'Flags', 'Ends with']
+  return { head: head, table: rows, right: [1], cutsLast: true }
 }
 
 /** The reward or score of an item; a dash without one. */
 function rewardCell({ run: { table }, item }: ShownItem): Cell {
   const value = table.value(item)
-  const text = value === null ? '–' : formatReward(value)
-  return { text, format: table.passed(item) ? 'green' : 'red' }
+  return {
+    text: value === null ? '–' : formatReward(value),
+    format: table.passed(item) ? 'green' : 'red',
+  }
 }
 
 /** `stuck ×5, cut`: the flags of an item, with the number of failed tool calls. */
@@ -220,7 +185,7 @@ function flagsText({ run: { table }, item, event }: ShownItem): string {
   return table
     .flags(item)
     .map((flag) => {
-      if (flag === 'failed') return onOneLine(event.error_type ?? flag)
+      if (flag === 'failed') return event.error_type ?? flag
       if (flag === 'stuck' || flag === 'toolerror') {
         return `${flag}${event.tool_errors > 1 ? ` ×${event.tool_errors}` : ''}`
       }
@@ -234,14 +199,12 @@ function flagsText({ run: { table }, item, event }: ShownItem): string {
 }
 
 function flagsCell(shown: ShownItem): Cell {
-  const { table } = shown.run
   const isBad = (['suspicious', 'failed', 'stuck', 'nocalls'] as const).some((flag) =>
-    table.has(shown.item, flag),
+    shown.run.table.has(shown.item, flag),
   )
   return { text: flagsText(shown), format: isBad ? 'red' : 'yellow' }
 }
 
-function endCell({ event }: ShownItem): Cell {
-  const text = onOneLine(event.error_message ?? event.summary)
-  return event.status === 'failed' ? { text, format: 'red' } : { text }
+function endCell({ event: { status, error_message: error, summary } }: ShownItem): Cell {
+  return { text: error ?? summary, ...(status === 'failed' && { format: 'red' }) }
 }

@@ -7,22 +7,24 @@ import {
   unitText,
   type FigureKey,
   type ReportFigure,
-  type RunManifest,
 } from '@osmosis/eval/analysis'
 
 import { workingFolder } from '../../command/command-context.ts'
 import {
-  cutTo,
-  onOneLine,
-  packed,
-  styled,
-  wrapped,
-  commandLines,
-  quoted,
-  shortLine,
-  withCommand,
-} from '../../command/terminal-text.ts'
-import { failureKinds, kindLines } from './failure-lines.ts'
+  indented,
+  type Block,
+  dim,
+  type Facts,
+  heading,
+  look,
+  nextCommand,
+  nextLabel,
+  reportText,
+  type Section,
+  type Text,
+} from '../../command/report.ts'
+import { type Cell, shortLine } from '../../command/terminal-text.ts'
+import { failureKinds, kindSection } from './failure-lines.ts'
 import { fewestRows, intervalText } from './figure-text.ts'
 import type { ReportedRun, ShownItems, ShownRunState } from './shown-run.ts'
 
@@ -36,20 +38,16 @@ export function runSummary(
   run: ReportedRun,
   { width, showPlan }: { readonly width: number; readonly showPlan: boolean },
 ): string {
-  return [
-    ...statusLines(run, width, verdictFacts(run.shown)),
-    ...(showPlan ? planLines(run, width) : []),
-    ...progressLines(run.state, width),
-    ...mainFigureLines(run, width),
-    '',
-    ...browserLines(run.shown),
-    ...failureCommandLines(run.shown, width),
-    ...lastCommandLines(run),
-  ].join('\n')
+  const { shown, state } = run
+  const report = [
+    [...headSection(run, showPlan, verdictFacts(shown)), ...mainFigures(shown, state)],
+    [browserCommand(shown), ...failureCommands(shown), ...lastCommands(run)],
+  ]
+  return reportText(report, width)
 }
 
 /** What the first line says beside the name and the status. */
-function verdictFacts(shown: ShownItems): string[] {
+function verdictFacts(shown: ShownItems): Text[] {
   const { events, table } = shown
   const failed = events.filter(({ status }) => status === 'failed').length
   const suspicious = findings(table).find(({ key }) => key === 'suspicious')?.count ?? 0
@@ -59,61 +57,43 @@ function verdictFacts(shown: ShownItems): string[] {
       ? []
       : [`${formatCount(failed)} of ${formatQuantity(events.length, 'rollout')} failed`]),
     ...(suspicious === 0 ? [] : [`${formatCount(suspicious)} suspicious`]),
-    ...(readiness === undefined ? [] : [`ready to train: ${readiness}`]),
+    ...(readiness === undefined ? [] : [['ready to train: ', readiness]]),
   ]
 }
 
 /** What a trainer would get: `yes`, `yes, with losses`, `no` or `not known`; undefined when no rollout has ended. */
-function readinessText({ table }: ShownItems): string | undefined {
+function readinessText({ table }: ShownItems): Cell | string | undefined {
   const { stats, behaviour } = runStatistics(table)
   const { no_value: noValue, no_calls: noCalls, cut_off: cut, rewritten, skipped } = behaviour
   const rollouts = table.size - skipped
   if (rollouts === 0) return undefined
   const { value, rows } = stats.gradient
   const nothingToLearn = value === 0 || noValue.items === rollouts || noCalls.items > 0
-  if (nothingToLearn) return styled('red', 'no')
+  if (nothingToLearn) return look('no', 'red')
   // One attempt per row says nothing about a training signal, and neither do few rows.
   if (value === null || rows < fewestRows) return 'not known'
   const lost = noValue.items + cut.items + rewritten.items
-  return lost > 0 ? styled('yellow', 'yes, with losses') : styled('green', 'yes')
+  return lost > 0 ? look('yes, with losses', 'yellow') : look('yes', 'green')
 }
 
-/** The name of the run and its status, with facts behind them. */
-export function statusLines(
-  { state: { status }, shown: { name } }: ReportedRun,
-  width: number,
-  facts: readonly string[] = [],
-): string[] {
-  const head = `${name}  ${status}`
-  const [first = '', ...more] = packed([head, ...facts], ' · ', width)
-  if (!first.startsWith(head)) return [first, ...more]
-  const colour = { finished: 'green', running: 'cyan', incomplete: 'yellow' } as const
-  const title = `${styled('bold', name)}  ${styled(colour[status], status)}`
-  return [`${title}${first.slice(head.length)}`, ...more]
-}
+const statusFormats = { finished: 'green', running: 'cyan', incomplete: 'yellow' } as const
 
-/** What was evaluated, with which model, and how many rollouts that makes. */
-export function planLines({ shown: { reader, table } }: ReportedRun, width: number): string[] {
+/** The name of the run and its status, what was evaluated, and how far it is. */
+export function headSection(
+  { state, shown: { name, reader, table } }: ReportedRun,
+  showPlan = true,
+  verdict: readonly Text[] = [],
+): Section {
+  const { status, done, total, reason } = state
   const { rows, n } = reader.manifest
   const { rollout, dataset, model } = table.document
-  const facts = [
-    ...[rollout, dataset, model].map(onOneLine),
-    `${formatQuantity(rows.length, 'row')} × ${formatQuantity(n, 'attempt')} = ${formatQuantity(rows.length * n, 'rollout')}`,
-  ]
-  return packed(facts, ' · ', width)
-}
-
-/** How many rollouts have ended, and why no more have; nothing for a finished run. */
-export function progressLines(
-  { status, done, total, reason }: ShownRunState,
-  width: number,
-): string[] {
-  if (status === 'finished') return []
+  const title: Text = [heading(name), '  ', look(status, statusFormats[status])]
+  const size = `${formatQuantity(rows.length, 'row')} × ${formatQuantity(n, 'attempt')} = ${formatQuantity(rows.length * n, 'rollout')}`
   return [
-    `${formatCount(done)} of ${formatCount(total)} done`,
-    ...(reason === null
-      ? []
-      : wrapped(reasonSentence(reason), width).map((line) => styled('yellow', line))),
+    { facts: [title, ...verdict] },
+    showPlan ? { facts: [rollout, dataset, model, size] } : undefined,
+    status === 'finished' ? undefined : `${formatCount(done)} of ${formatCount(total)} done`,
+    status === 'finished' || reason === null ? undefined : look(reasonSentence(reason), 'yellow'),
   ]
 }
 
@@ -122,56 +102,51 @@ export function reasonSentence(reason: string): string {
   return reason === 'interrupted' ? 'It was interrupted.' : reason
 }
 
-const mainFigures: ReadonlySet<FigureKey> = new Set(['mean', 'pass_rate', 'gradient'])
+export const nothingEnded: Block = 'No rollout has ended yet.'
+
+const mainFigureKeys: ReadonlySet<FigureKey> = new Set(['mean', 'pass_rate', 'gradient'])
 
 /** Many tool errors: something other than the policy may be wrong. */
 function isMainFigure({ key, isBad = false }: ReportFigure): boolean {
-  return mainFigures.has(key) || (key === 'tool_errors' && isBad)
+  return mainFigureKeys.has(key) || (key === 'tool_errors' && isBad)
 }
 
-/** One line per figure; notes that do not fit are left to `--details`. */
-function mainFigureLines({ state, shown: { table } }: ReportedRun, width: number): string[] {
-  if (table.size === 0) return ['No rollout has ended yet.']
-  const figures = reportFigures(table, runStatistics(table))
-  const main = figures
-    .filter(isMainFigure)
-    .map((figure) => (figure.key === 'mean' ? { ...figure, notes: figure.notes.slice(1) } : figure))
-  return [
-    ...main.map((figure) => figureLines(figure, [], width)[0] ?? ''),
-    costLine(state, figures),
-  ]
+/** The figures of a run, without the number of its rollouts and rows, which the first lines of a report have. */
+export function figuresOf({ table }: ShownItems): ReportFigure[] {
+  return reportFigures(table, runStatistics(table)).map((each) =>
+    each.key === 'mean' ? { ...each, notes: each.notes.slice(1) } : each,
+  )
 }
 
-/** What the run cost in all and how long it took. */
-function costLine(state: ShownRunState, figures: readonly ReportFigure[]): string {
+/** One line per figure; notes that do not fit are left to `--details`. Then what it cost in all, and how long it took. */
+function mainFigures(shown: ShownItems, state: ShownRunState): Section {
+  if (shown.table.size === 0) return [nothingEnded]
+  const figures = figuresOf(shown)
   const cost = figures.find(({ key }) => key === 'cost')?.notes.at(-1)
   const time = figures.find(({ key }) => key === 'time')?.value ?? null
   const times =
     state.durationMs > 0 || time === null
       ? timeNotes(state)
       : [`${unitText(time, 'seconds')} per rollout`]
-  const label = cost === undefined ? 'Time' : 'Cost, time'
-  return styled('dim', label.padEnd(labelWidth)) + [cost, ...times].filter(Boolean).join('; ')
+  return [
+    ...figures.filter(isMainFigure).map((each) => ({ ...runFigure(each), isBrief: true })),
+    cost === undefined
+      ? figure('Time', undefined, times)
+      : figure('Cost, time', undefined, [cost, ...times]),
+  ]
 }
 
-const labelWidth = 13
-const valueWidth = 9
+/** A figure, with its interval and its notes. */
+export function runFigure(shown: ReportFigure, more: readonly string[] = []): Facts {
+  const { label, value, unit, notes } = shown
+  const amount = value === null ? 'none' : value === undefined ? undefined : unitText(value, unit)
+  const interval = figureInterval(shown)
+  return figure(label, amount, [...(interval === undefined ? [] : [interval]), ...notes, ...more])
+}
 
-/** A figure, with its interval and its notes on as many lines as they need. */
-export function figureLines(
-  figure: ReportFigure,
-  more: readonly string[],
-  width: number,
-): string[] {
-  const { label, value, unit, notes } = figure
-  const parts = [figureInterval(figure), ...notes, ...more].filter((part) => part !== undefined)
-  const column = labelWidth + (value === undefined ? 0 : valueWidth)
-  const [first = '', ...rest] = packed(parts.map(onOneLine), '; ', width - column)
-  const text = value === undefined ? '' : value === null ? 'none' : unitText(value, unit)
-  const head =
-    styled('dim', onOneLine(label).padEnd(labelWidth)) +
-    (value === undefined ? '' : styled('bold', text.padEnd(valueWidth)))
-  return [`${head}${first}`.trimEnd(), ...rest.map((line) => ' '.repeat(column) + line)]
+function figure(label: string, value: string | undefined, notes: readonly string[]): Facts {
+  const shown = value === undefined ? [] : [heading(value.padEnd(9))]
+  return { facts: notes, separator: '; ', head: [dim(label.padEnd(13)), ...shown] }
 }
 
 /** The interval of a figure as text; undefined without one. */
@@ -187,30 +162,30 @@ export function timeNotes({ durationMs, done }: ShownRunState): string[] {
   return [`${formatDuration(durationMs)} in all, ${rate.toFixed(rate < 10 ? 2 : 1)} rollouts/s`]
 }
 
-/** A label in front of a command, as wide as the longest of them. */
-export function commandLabel(label: string): string {
-  return styled('dim', `${label.padEnd('In the browser'.length)} `)
-}
-
 /** The command that opens the run in a browser. */
-export function browserLines({ command }: ShownItems): string[] {
-  return withCommand(commandLabel('In the browser'), ['eval', 'view', command])
+export function browserCommand({ command }: ShownItems): Block {
+  return nextCommand('In the browser', ['eval', 'view', command])
 }
 
 /** The command that shows the first rollout of the most frequent failure, else the first that did not pass. */
-function failureCommandLines(shown: ShownItems, width: number): string[] {
+function failureCommands(shown: ShownItems): Section {
   const { command, events } = shown
   const [kind] = failureKinds(shown)
   if (kind === undefined) {
     const first = firstNotPassed(shown)
-    if (first === undefined) return []
-    return withCommand(commandLabel('First failure'), ['eval', 'show', command, first])
+    return first === undefined
+      ? []
+      : [nextCommand('First failure', ['eval', 'show', command, first])]
   }
   // Without a reward the cause is all that there is to read.
-  if (events.every(({ reward }) => reward === null)) return kindLines(kind, shown, width)
+  if (events.every(({ reward }) => reward === null)) return kindSection(kind, shown)
   const { type, count, message, item } = kind
-  const text = `First failure  ${formatCount(count)} × ${onOneLine(type)}: ${shortLine(message)}`
-  return [styled('red', cutTo(text, width)), ...commandLines(['eval', 'show', command, item])]
+  const cause = `${formatCount(count)} × ${type}: ${shortLine(message)}`
+  const cells = ['First failure', cause].map((text) => look(text, 'red'))
+  return [
+    { head: [], table: [cells], cutsLast: true },
+    { command: ['eval', 'show', command, item] },
+  ]
 }
 
 /** `12.1`: the first rollout that did not pass. */
@@ -223,39 +198,39 @@ export function firstNotPassed({ table, events }: ShownItems): string | undefine
 }
 
 /** The command that resumes the run, else that compares it with an earlier run, else that prints its details. */
-function lastCommandLines(run: ReportedRun): string[] {
-  const resume = resumeLines(run)
+function lastCommands(run: ReportedRun): Section {
+  const resume = resumeSection(run)
   if (resume.length > 0) return resume
   const { command } = run.shown
-  if (run.earlier !== undefined) {
-    return withCommand(commandLabel('Compare'), ['eval', 'compare', run.earlier, command])
-  }
-  return withCommand(commandLabel('More figures'), ['eval', 'show', command, '--details'])
+  return [
+    run.earlier === undefined
+      ? nextCommand('More figures', ['eval', 'show', command, '--details'])
+      : nextCommand('Compare', ['eval', 'compare', run.earlier, command]),
+  ]
 }
 
 /** The command that resumes an incomplete run; nothing for any other. */
-export function resumeLines({ state, shown, resumeArguments }: ReportedRun): string[] {
+export function resumeSection({ state, shown, resumeArguments }: ReportedRun): Section {
   if (state.status !== 'incomplete') return []
-  const label = commandLabel('Continue')
-  if (resumeArguments !== undefined) return withCommand(label, resumeArguments)
-  return storedResumeLines(label, shown.reader.manifest)
-}
-
-/** The command in the manifest; in a run without one, the inputs that are known. */
-function storedResumeLines(
-  label: string,
-  { provenance, inputs, run_name: name }: RunManifest,
-): string[] {
+  const label = nextLabel('Continue')
+  if (resumeArguments !== undefined) return [{ command: resumeArguments, label: label }]
+  const { provenance, inputs, run_name: name } = shown.reader.manifest
   const { resume: stored, config } = provenance
-  if (stored === undefined) {
-    const { code, dataset } = inputs
-    const source = config === null ? ['-m', code.entrypoint, '-d', dataset.name] : [config]
-    const lines = withCommand(label, ['eval', 'run', ...source, '--name', name])
-    return [...lines, styled('dim', '  and the flags it was started with')]
+  if (stored !== undefined) {
+    const { folder } = stored
+    return [
+      {
+        command: stored.arguments,
+        label: label,
+        folder: folder === workingFolder() ? undefined : folder,
+      },
+    ]
   }
-  if (stored.folder === workingFolder()) return withCommand(label, stored.arguments)
+  // The manifest has no command, but the inputs.
+  const { code, dataset } = inputs
+  const source = config === null ? ['-m', code.entrypoint, '-d', dataset.name] : [config]
   return [
-    `${label} ${styled('cyan', `cd ${quoted(stored.folder)} &&`)}`,
-    ...commandLines(stored.arguments),
+    { command: ['eval', 'run', ...source, '--name', name], label: label },
+    indented(dim('and the flags it was started with')),
   ]
 }

@@ -1,5 +1,3 @@
-import { stripVTControlCharacters } from 'node:util'
-
 import {
   formatCount,
   formatQuantity,
@@ -16,17 +14,17 @@ import {
   type TrainingRecord,
 } from '@osmosis/eval/analysis'
 
-import { printOut } from '../../command/command-context.ts'
+import { printJson } from '../../command/command-context.ts'
 import {
-  type Cell,
-  columnsOf,
-  onOneLine,
-  outputWidth,
-  packed,
-  styled,
-  tableLines,
-  wrapped,
-} from '../../command/terminal-text.ts'
+  dim,
+  heading,
+  indented,
+  look,
+  printReport,
+  type Report,
+  type Section,
+} from '../../command/report.ts'
+import type { Cell } from '../../command/terminal-text.ts'
 import type { EvalRunsFlags } from '../runs.ts'
 import { agoText, briefText } from './figure-text.ts'
 import { openShownRun, runsRoot, runState, type ShownRunState } from './shown-run.ts'
@@ -56,17 +54,15 @@ export async function evalRunsCommand({ output, json }: EvalRunsFlags): Promise<
   for (const run of await listRuns(root)) runs.push(await summaryOf(run))
   const trainings = await trainingSummaries(root)
   if (json === true) {
-    printOut(`${JSON.stringify({ runs: runs.map(toJson), trainings }, null, 2)}\n`)
+    printJson({ runs: runs.map(toJson), trainings })
     return 0
   }
-  const width = outputWidth()
-  const lists = [
-    runs.length === 0
-      ? wrapped(`There are no runs in ${root}. osmosis eval run starts one.`, width)
-      : runLines(runs, width),
-    ...(trainings.length === 0 ? [] : [trainingLines(trainings, width)]),
-  ]
-  printOut(`${lists.map((lines) => lines.join('\n')).join('\n\n')}\n`)
+  printReport([
+    ...(runs.length === 0
+      ? [[`There are no runs in ${root}. osmosis eval run starts one.`]]
+      : runSections(runs)),
+    trainingSection(trainings),
+  ])
   return 0
 }
 
@@ -108,52 +104,36 @@ function toJson(run: RunSummary): object {
   }
 }
 
-/** A table where it fits, else two lines for each run. */
-function runLines(runs: readonly RunSummary[], width: number): string[] {
+/** A table where it fits, else two lines for each run; then what is wrong with those that cannot be read. */
+function runSections(runs: readonly RunSummary[]): Report {
   const isReward = runs.every((run) => run.manifest === null || run.measure === 'reward')
   const head = ['Run', 'Status', 'Rows', isReward ? 'Reward' : 'Mean', 'Passed', 'Started', 'Model']
-  const rows = [
-    head.map((text): Cell => ({ text, format: 'bold' })),
-    ...runs.map((run) =>
-      run.manifest === null
-        ? [run.name, statusCell(run), '', '', '', '', '']
-        : [
-            run.name,
-            statusCell(run),
-            sizeText(run.manifest),
-            briefText(run.mean, 'plain'),
-            briefText(run.passRate, 'share'),
-            agoText(run.manifest.created_at),
-            onOneLine(run.manifest.inputs.model.name),
-          ],
-    ),
-  ]
-  const table = tableLines(rows, { width })
-  const problems = runs.flatMap((run) =>
-    run.manifest === null ? ['', ...problemLines(run, width)] : [],
+  const rows = runs.map((run) =>
+    run.manifest === null
+      ? [run.name, statusCell(run), '', '', '', '', '']
+      : [
+          run.name,
+          statusCell(run),
+          sizeText(run.manifest),
+          briefText(run.mean, 'plain'),
+          briefText(run.passRate, 'share'),
+          agoText(run.manifest.created_at),
+          run.manifest.inputs.model.name,
+        ],
   )
-  if (isWithin(table, width)) return [...table, ...problems]
-  return [...runs.flatMap((run) => blockOf(run, width)), ...problems]
+  const problems = runs.flatMap((run) =>
+    run.manifest === null ? [[look(`${run.name}: ${run.problem}`, 'red')]] : [],
+  )
+  return [[{ head, table: rows, cutsLast: true, narrow: runs.flatMap(narrowRun) }], ...problems]
 }
 
-function isWithin(lines: readonly string[], width: number): boolean {
-  return lines.every((line) => columnsOf(stripVTControlCharacters(line)) <= width)
-}
-
-function blockOf(run: RunSummary, width: number): string[] {
-  const { text, format = 'reset' } = statusCell(run)
-  const title = styled('bold', run.name)
-  const status = `  ${styled(format, text)}`
-  if (run.manifest === null) return [title, status]
-  const { manifest, measure, mean, passRate: rate } = run
-  const { name } = manifest.inputs.model
-  const facts = [agoText(manifest.created_at), sizeText(manifest), onOneLine(name)]
-  const figures = `${onOneLine(measure)} ${briefText(mean, 'plain')}, passed ${briefText(rate, 'share')}`
-  return [
-    title,
-    `${status}, ${figures}`,
-    ...wrapped(facts.join(', '), width - 2).map((line) => styled('dim', `  ${line}`)),
-  ]
+function narrowRun(run: RunSummary): Section {
+  const { name, manifest } = run
+  if (manifest === null) return [heading(name), indented(statusCell(run))]
+  const { measure, mean, passRate: rate } = run
+  const figures = `, ${measure} ${briefText(mean, 'plain')}, passed ${briefText(rate, 'share')}`
+  const started = [agoText(manifest.created_at), sizeText(manifest), manifest.inputs.model.name]
+  return [heading(name), indented([statusCell(run), figures]), indented(dim(started.join(', ')))]
 }
 
 function sizeText({ rows, n }: RunManifest): string {
@@ -161,21 +141,17 @@ function sizeText({ rows, n }: RunManifest): string {
 }
 
 function statusCell(run: RunSummary): Cell {
-  if (run.manifest === null) return { text: 'broken', format: 'red' }
+  if (run.manifest === null) return look('broken', 'red')
   const { status, done, total } = run.state
   const count = `${formatCount(done)}/${formatCount(total)}`
   switch (status) {
     case 'finished':
-      return { text: 'finished', format: 'green' }
+      return look('finished', 'green')
     case 'running':
-      return { text: `running ${count}`, format: 'cyan' }
+      return look(`running ${count}`, 'cyan')
     case 'incomplete':
-      return { text: `incomplete ${count}`, format: 'yellow' }
+      return look(`incomplete ${count}`, 'yellow')
   }
-}
-
-function problemLines(run: RunSummary & { readonly manifest: null }, width: number): string[] {
-  return wrapped(`${run.name}: ${run.problem}`, width).map((line) => styled('red', line))
 }
 
 /** A training as the list has it. */
@@ -218,20 +194,19 @@ function trainingSummary({ name, location }: FoundTraining): SummarizedTraining 
 }
 
 /** A table of trainings where it fits, else two lines or more for each; the model is cut in the table. */
-function trainingLines(trainings: readonly SummarizedTraining[], width: number): string[] {
+function trainingSection(trainings: readonly SummarizedTraining[]): Section {
+  if (trainings.length === 0) return []
   const head = ['Training', 'Status', 'Steps', 'Held out', 'Started', 'Model']
   const rows = trainings.map(trainingCells)
-  const bold = head.map((text): Cell => ({ text, format: 'bold' }))
   const problems = trainings.flatMap(({ name, problem }) =>
-    problem === undefined ? [] : wrapped(`${name}: ${problem}`, width),
+    problem === undefined ? [] : [`${name}: ${problem}`],
   )
-  const table = tableLines([bold, ...rows], { width })
-  const fits = isWithin(table, width)
-  const shown = fits ? table : trainings.flatMap((training) => trainingBlock(training, width))
-  return [...shown, ...problems]
+  return [{ head, table: rows, cutsLast: true, narrow: rows.flatMap(narrowTraining) }, ...problems]
 }
 
-function trainingCells(training: SummarizedTraining): [name: string, status: Cell, ...string[]] {
+type TrainingCells = [name: string, status: Cell, steps: string, ...string[]]
+
+function trainingCells(training: SummarizedTraining): TrainingCells {
   const { name, status, steps, planned, held_out: rewards, started_at: startedAt } = training
   const ends = rewards.length > 1 ? [rewards[0], rewards.at(-1)] : rewards
   return [
@@ -240,19 +215,15 @@ function trainingCells(training: SummarizedTraining): [name: string, status: Cel
     planned === undefined ? String(steps) : `${steps}/${planned}`,
     ends.join(' → '),
     startedAt === undefined ? '' : agoText(startedAt),
-    onOneLine(training.model ?? ''),
+    training.model ?? '',
   ]
 }
 
-function trainingBlock(training: SummarizedTraining, width: number): string[] {
-  const [name, { text, format = 'reset' }, steps, ...facts] = trainingCells(training)
+function narrowTraining([name, status, steps, ...more]: TrainingCells): Section {
+  const known = more.filter((fact) => fact !== '').map(dim)
   return [
-    styled('bold', name),
-    `  ${styled(format, text)}, ${steps} steps`,
-    ...packed(
-      facts.filter((fact) => fact !== ''),
-      ', ',
-      width - 2,
-    ).map((line) => styled('dim', `  ${line}`)),
+    heading(name),
+    indented([status, `, ${steps} steps`]),
+    { facts: known, separator: ', ', head: '  ' },
   ]
 }

@@ -16,8 +16,9 @@ import {
 } from '@osmosis/eval/analysis'
 
 import { invalid } from '../../command/exit-codes.ts'
-import { printError, printOut } from '../../command/command-context.ts'
-import { outputWidth, withCommand } from '../../command/terminal-text.ts'
+import { printError, printJson, printOut } from '../../command/command-context.ts'
+import { printReport, reportText } from '../../command/report.ts'
+import { outputWidth } from '../../command/terminal-text.ts'
 import type { EvalShowFlags } from '../show.ts'
 import {
   findRun,
@@ -28,7 +29,7 @@ import {
   runsRoot,
   type ShownRun,
 } from './shown-run.ts'
-import { itemLines, rolloutLines } from './rollout-text.ts'
+import { itemTable, rolloutText } from './rollout-text.ts'
 import { findTraining, type FoundTraining } from '../training/find-training.ts'
 import { runReport } from './run-report.ts'
 import { runSummary } from './run-summary.ts'
@@ -95,14 +96,14 @@ async function listItems(
     printJson({ run: run.name, count: items.length, items: items.map(itemDocument) })
     return
   }
-  if (items.length > 0) print(itemLines(items, outputWidth()).join('\n'))
-  const of = `${formatCount(items.length)} of ${formatQuantity(run.table.size, 'rollout')}`
   const [first] = items
-  const lines =
+  if (first !== undefined) printReport([[itemTable(items)]])
+  const of = `${formatCount(items.length)} of ${formatQuantity(run.table.size, 'rollout')}`
+  const next =
     first === undefined
-      ? [`${of}.`]
-      : withCommand(`${of}. One of them:`, ['eval', 'show', run.command, itemName(first)])
-  printError(`${lines.join('\n')}\n`)
+      ? `${of}.`
+      : { command: ['eval', 'show', run.command, itemName(first)], label: `${of}. One of them:` }
+  printError(`${reportText([[next]])}\n`)
 }
 
 /** One of them; of several the first that did not pass, behind a list of all. */
@@ -115,11 +116,10 @@ async function showItems(
     printJson({ run: first?.run.name, items: await Promise.all(items.map(rolloutDocument)) })
     return
   }
-  const width = outputWidth()
   const chosen = items.find(({ run, item }) => !run.table.passed(item)) ?? items[0]
   if (chosen === undefined) throw new TypeError('Named items are at least one.')
-  const list = items.length === 1 ? [] : [...itemLines(items, width), '']
-  print([...list, ...(await rolloutLines(chosen, { width, full: full === true }))].join('\n'))
+  if (items.length > 1) print(`${reportText([[itemTable(items)]])}\n`)
+  print(await rolloutText(chosen, { width: outputWidth(), full: full === true }))
 }
 
 function reportDocument({ state, shown: { reader, name, table } }: ReportedRun): object {
@@ -156,10 +156,6 @@ async function rolloutDocument(shown: ShownItem): Promise<object> {
   }
 }
 
-function printJson(document: object): void {
-  print(JSON.stringify(document, null, 2))
-}
-
 function print(text: string): void {
   printOut(`${text}\n`)
 }
@@ -186,14 +182,10 @@ async function showTraining(
   const records = readTrainingJournal(training.location)
   if (row !== undefined) {
     const history = await historyOf(training, row)
-    printOut(
-      `${json ? JSON.stringify(history, null, 2) : rowReport(training.name, history, outputWidth())}\n`,
-    )
-  } else if (json) {
-    printOut(`${JSON.stringify({ name: training.name, records }, null, 2)}\n`)
-  } else {
-    printOut(`${trainingReport(training, records, { width: outputWidth(), details, command })}\n`)
-  }
+    if (json) printJson(history)
+    else printReport(rowReport(training.name, history))
+  } else if (json) printJson({ name: training.name, records })
+  else printReport(trainingReport(training, records, { details, command }))
 }
 
 async function historyOf({ name, location }: FoundTraining, row: string): Promise<RowHistory> {

@@ -1,5 +1,3 @@
-import { stripVTControlCharacters } from 'node:util'
-
 import { formatCount, formatQuantity } from '@osmosis/eval'
 import {
   answeredCalls,
@@ -112,7 +110,7 @@ function headLines(step: TrajectoryStep, { full, width }: TranscriptOptions): st
   ]
   for (const warning of warnings) {
     const last = lines.at(-1) ?? ''
-    const joined = columnsOf(stripVTControlCharacters(last)) + 2 + columnsOf(warning)
+    const joined = columnsOf(last) + 2 + columnsOf(warning)
     if (joined <= width) lines[lines.length - 1] = `${last}  ${styled('yellow', warning)}`
     else lines.push(...wrapped(warning, width - 2).map((line) => margin + styled('yellow', line)))
   }

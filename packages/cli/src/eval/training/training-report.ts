@@ -1,5 +1,3 @@
-import { stripVTControlCharacters } from 'node:util'
-
 import {
   formatCount,
   formatDuration,
@@ -20,19 +18,18 @@ import {
 } from '@osmosis/eval/analysis'
 
 import {
-  columnsOf,
-  commandLines,
-  onOneLine,
-  packed,
-  styled,
-  tableLines,
-  wrapped,
-  type Cell,
-} from '../../command/terminal-text.ts'
+  type Block,
+  dim,
+  heading,
+  indented,
+  look,
+  type Report,
+  type Section,
+} from '../../command/report.ts'
+import type { Cell } from '../../command/terminal-text.ts'
 import type { FoundTraining } from './find-training.ts'
 
 interface ReportOptions {
-  readonly width: number
   /** Every step instead of some. */
   readonly details: boolean
   /** The name of the training in commands. */
@@ -46,118 +43,102 @@ const fewSteps = 20
 export function trainingReport(
   { name, location }: FoundTraining,
   records: readonly TrainingRecord[],
-  { width, details, command }: ReportOptions,
-): string {
-  const started = records.findLast((record) => record.kind === 'start')
+  { details, command }: ReportOptions,
+): Report {
   const steps = records.filter((record) => record.kind === 'step')
-  const last = records.at(-1)
   const state = trainingState(location, records)
+  const started = records.findLast((record) => record.kind === 'start')
   const planned = started?.steps == null ? '' : ` of ${formatCount(started.steps)}`
-  const change = behaviourChange(records)
-  const facts: [string, string][] = [
-    ...(started === undefined
-      ? []
-      : ([
-          ['Model', started.model],
-          [
-            'Rollout',
-            `${started.rollout}${started.dataset === null ? '' : ` on ${started.dataset}`}`,
-          ],
-          ...(started.rowsPerStep === null
-            ? []
-            : ([['Step', `${started.rowsPerStep} rows × ${started.attempts} attempts`]] satisfies [
-                string,
-                string,
-              ][])),
-        ] satisfies [string, string][])),
-    ...heldOutFact(records),
-    ...(change === null ? [] : ([['Now', change]] satisfies [string, string][])),
-    ...(last?.kind === 'end' ? ([['Ended', last.reason]] satisfies [string, string][]) : []),
-  ]
   const shown = details ? steps : spreadOver(steps, fewSteps)
   const left = steps.length - shown.length
-  const alarms = alarmGroups(records)
   const alarmed = steps.findLast((step) => step.alarms.length > 0) ?? steps.at(-1)
-  const [title = '', ...below] = packed(
-    [`${name}  ${state}`, `${formatCount(steps.length)}${planned} steps`],
-    ' · ',
-    width,
-  )
-  const styledName = `${styled('bold', name)}  ${styled(stateColours[state], state)}`
   return [
-    title.replace(`${name}  ${state}`, () => styledName),
-    ...below,
-    ...facts.flatMap(([label, text]) => factLines(label, text, width)),
-    ...(shown.length === 0 ? [] : ['', ...stepLines(shown, width)]),
-    ...(left === 0
-      ? []
-      : [styled('dim', `${formatCount(left)} steps in between: --details shows them`)]),
-    ...metricLines(records, width),
-    ...(alarms.length === 0 ? [] : ['', ...alarmLines(alarms, width)]),
-    '',
-    'In the browser',
-    ...commandLines(['eval', 'view', command]),
-    ...(alarmed === undefined
-      ? []
-      : [
-          `The rollouts of step ${alarmed.step}`,
-          ...commandLines(['eval', 'show', `${command}/${alarmed.run}`]),
-          'One row over the steps',
-          ...commandLines(['eval', 'show', command, String(alarmed.rows[0] ?? 0)]),
-        ]),
-  ].join('\n')
+    [
+      {
+        facts: [
+          [heading(name), '  ', look(state, stateColours[state])],
+          `${formatCount(steps.length)}${planned} steps`,
+        ],
+      },
+      ...aboutTraining(records).map(factBlock),
+    ],
+    [
+      stepTable(shown),
+      left === 0 ? undefined : dim(`${formatCount(left)} steps in between: --details shows them`),
+    ],
+    metricSection(records),
+    alarmSection(alarmGroups(records)),
+    [
+      'In the browser',
+      { command: ['eval', 'view', command] },
+      ...(alarmed === undefined
+        ? []
+        : [
+            `The rollouts of step ${alarmed.step}`,
+            { command: ['eval', 'show', `${command}/${alarmed.run}`] },
+            'One row over the steps',
+            { command: ['eval', 'show', command, String(alarmed.rows[0] ?? 0)] },
+          ]),
+    ],
+  ]
+}
+
+type Fact = readonly [label: string, text: string]
+
+/** What is trained on what, and what came out of it so far. */
+function aboutTraining(records: readonly TrainingRecord[]): Fact[] {
+  const started = records.findLast((record) => record.kind === 'start')
+  const last = records.at(-1)
+  const change = behaviourChange(records)
+  const rewards = heldOutRewards(records)
+  const known: (Fact | undefined)[] = [
+    started && ['Model', started.model],
+    started && [
+      'Rollout',
+      started.dataset === null ? started.rollout : `${started.rollout} on ${started.dataset}`,
+    ],
+    started?.rowsPerStep == null
+      ? undefined
+      : ['Step', `${started.rowsPerStep} rows × ${started.attempts} attempts`],
+    rewards.length === 0 ? undefined : ['Held out', `reward ${rewards.join(' → ')}`],
+    change === null ? undefined : ['Now', change],
+    last?.kind === 'end' ? ['Ended', last.reason] : undefined,
+  ]
+  return known.filter((fact) => fact !== undefined)
 }
 
 /** A fact behind its label. */
-function factLines(label: string, text: string, width: number): string[] {
-  const head = `${onOneLine(label).padEnd(9)} `
-  const column = Math.min(columnsOf(head), 24)
-  const lines = wrapped(`${' '.repeat(column)}${onOneLine(text)}`, width)
-  const [first = '', ...more] = lines
-  return head.length > column ? [head.trimEnd(), ...lines] : [head + first.slice(column), ...more]
+function factBlock([label, text]: Fact): Block {
+  return { facts: [text], head: `${label.padEnd(9)} ` }
 }
 
 /** What graders set besides rewards: at the first step, and at the last. */
-function metricLines(records: readonly TrainingRecord[], width: number): string[] {
+function metricSection(records: readonly TrainingRecord[]): Section {
   const rows = trainingSeries(records).flatMap(({ key, label, points }) => {
     const [first, last] = [points[0], points.at(-1)]
     if (!key.startsWith('metric:') || first === undefined || last === undefined) return []
-    const name = onOneLine(label.replace(/^Metric /, ''))
-    return [[formatReward(first.value), formatReward(last.value), name]]
+    return [[formatReward(first.value), formatReward(last.value), label.replace(/^Metric /, '')]]
   })
-  if (rows.length === 0) return []
-  return [
-    '',
-    ...tableLines([heads(['First', 'Last', 'Metric']), ...rows], { right: [0, 1], width }),
-  ]
+  return [{ head: ['First', 'Last', 'Metric'], table: rows, right: [0, 1], cutsLast: true }]
 }
 
 /** A row of the dataset over the steps of a training. */
-export function rowReport(name: string, history: RowHistory, width: number): string {
-  const rows = history.steps.map(({ step, mean, passed, ended }) => [
+export function rowReport(name: string, history: RowHistory): Report {
+  const { row, question, facets, steps } = history
+  const rows = steps.map(({ step, mean, passed, ended }) => [
     String(step),
     `${passed} of ${ended}`,
     mean === null ? 'none' : mean.toFixed(3),
     barOf(mean),
   ])
-  const [title = '', ...below] = wrapped(
-    `Row ${history.row} of ${name}: ${rowVerdict(history)}`,
-    width,
-  )
-  const row = `Row ${history.row}`
-  const facts: [string, string][] = [
-    ...(history.question === ''
-      ? []
-      : ([['Question', history.question]] satisfies [string, string][])),
-    ...Object.entries(history.facets),
-  ]
   return [
-    title.replace(row, () => styled('bold', row)),
-    ...below,
-    ...facts.flatMap(([label, text]) => factLines(label, text, width)),
-    '',
-    ...tableLines([heads(['Step', 'Passed', 'Reward', '']), ...rows], { right: [0, 1, 2] }),
-  ].join('\n')
+    [
+      [heading(`Row ${row}`), ` of ${name}: ${rowVerdict(history)}`],
+      question === '' ? undefined : factBlock(['Question', question]),
+      ...Object.entries(facets).map(factBlock),
+    ],
+    [{ head: ['Step', 'Passed', 'Reward', ''], table: rows, right: [0, 1, 2] }],
+  ]
 }
 
 /** How far a training is. */
@@ -179,13 +160,8 @@ export function heldOutRewards(records: readonly TrainingRecord[]): string[] {
   )
 }
 
-function heldOutFact(records: readonly TrainingRecord[]): [string, string][] {
-  const rewards = heldOutRewards(records)
-  return rewards.length === 0 ? [] : [['Held out', `reward ${rewards.join(' → ')}`]]
-}
-
-function stepLines(steps: readonly StepRecord[], width: number): string[] {
-  const head = heads([
+function stepTable(steps: readonly StepRecord[]): Block {
+  const head = [
     'Step',
     'Reward',
     '',
@@ -198,7 +174,7 @@ function stepLines(steps: readonly StepRecord[], width: number): string[] {
     'Tools',
     'Time',
     '',
-  ])
+  ]
   const rows = steps.map(({ step, phase, rollouts, batch, update, alarms }): (Cell | string)[] => [
     String(step),
     rollouts.reward?.toFixed(3) ?? 'none',
@@ -211,29 +187,22 @@ function stepLines(steps: readonly StepRecord[], width: number): string[] {
     rollouts.answerTokens.toFixed(0),
     rollouts.toolCalls.toFixed(1),
     formatDuration(1000 * (rollouts.seconds + (update?.seconds ?? 0))),
-    {
-      text: [...(phase === 'warm_start' ? ['warm start'] : []), ...alarms.map(() => '!')].join(' '),
-      format: 'yellow',
-    },
+    look(
+      [...(phase === 'warm_start' ? ['warm start'] : []), ...alarms.map(() => '!')].join(' '),
+      'yellow',
+    ),
   ])
-  let table: readonly (readonly (Cell | string)[])[] = [head, ...rows]
-  const drawn = (): string[] => tableLines(table, { right: [0, 1, 3, 4, 5, 6, 7, 8, 9, 10], width })
-  let lines = drawn()
-  for (const column of lessImportant) {
-    if (lines.every((line) => columnsOf(stripVTControlCharacters(line)) <= width)) break
-    // Columns without texts are left out.
-    table = table.map((row) => row.with(column, ''))
-    lines = drawn()
+  return {
+    head,
+    table: rows,
+    right: [0, 1, 3, 4, 5, 6, 7, 8, 9, 10],
+    cutsLast: true,
+    lessImportant,
   }
-  return lines
 }
 
 /** The columns that a narrow terminal has no room for, in the order in which they go: first the bars, then the tools. */
 const lessImportant = [2, 9, 8, 10, 7, 5, 6] as const
-
-function heads(texts: readonly string[]): Cell[] {
-  return texts.map((text) => ({ text, format: 'bold' }))
-}
 
 const barWidth = 10
 
@@ -245,10 +214,12 @@ function barOf(value: number | null): string {
 }
 
 /** The newest first: what is wrong now matters most. */
-function alarmLines(alarms: readonly AlarmGroup[], width: number): string[] {
+function alarmSection(alarms: readonly AlarmGroup[]): Section {
+  if (alarms.length === 0) return []
+  const title = alarms.length === 1 ? '1 alarm' : `${alarms.length} alarms, the newest first`
   return [
-    styled('yellow', alarms.length === 1 ? '1 alarm' : `${alarms.length} alarms, the newest first`),
-    ...alarms.flatMap(({ steps, text }) => wrapped(`  ${steps}: ${text}`, width)),
+    { text: title, format: 'yellow' },
+    ...alarms.map(({ steps, text }) => indented(`${steps}: ${text}`)),
   ]
 }
 
