@@ -41,7 +41,7 @@ export interface Facts {
 }
 
 /** A text whose line feeds and indents count, such as an error. */
-export interface Message {
+interface Message {
   readonly message: string
   readonly format?: Cell['format']
   /** In front of the text where both fit on one line, else above it. Default: the text is indented. */

@@ -68,7 +68,7 @@ function columnsOfGrapheme(grapheme: string): number {
 }
 
 /** The text, cut with an ellipsis where it would be wider. */
-export function cutTo(text: string, width: number): string {
+function cutTo(text: string, width: number): string {
   if (columnsOf(text) <= width) return text
   let cut = ''
   let columns = 0

@@ -1,3 +1,4 @@
+import { isJsonObject, parseJson } from '../http/json.ts'
 import { lastAssistantText } from './last-assistant-text.ts'
 import { blocksOf, callsOf, isCall, isFields, isResult } from './message-blocks.ts'
 
@@ -24,10 +25,10 @@ export function lastAssistantObject(
   const { messages, trajectoryMessages, extraFields = {} } = sample
   if ('model_error' in extraFields || 'limit_reached' in extraFields) return null
   const calls = lastCalls(trajectoryMessages ?? messages)
-  if (calls.length === 0) return asObject(parsed(lastAssistantText(sample)))
+  if (calls.length === 0) return asObject(parseJson(lastAssistantText(sample)))
   const call = calls.findLast(({ name }) => tool === undefined || name === tool)
   if (call === undefined) return null
-  return asObject(typeof call.given === 'string' ? parsed(call.given) : call.given)
+  return asObject(typeof call.given === 'string' ? parseJson(call.given) : call.given)
 }
 
 /** The tool calls of the last answer, with whose results a conversation may end. */
@@ -45,14 +46,5 @@ function lastCalls(messages: readonly unknown[]): ReturnType<typeof callsOf> {
 }
 
 function asObject(value: unknown): Record<string, unknown> | null {
-  return isFields(value) && !Array.isArray(value) ? { ...value } : null
-}
-
-/** Undefined for a text that is not JSON. */
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  return isJsonObject(value) ? { ...value } : null
 }

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 
 import type { ModelPrice } from '@osmosis/controller'
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { isJsonObject } from '@osmosis/core/http'
 import { parseRedisAddress } from '@osmosis/protocol/wire'
 import { parse } from 'smol-toml'
 import { z } from 'zod'
@@ -150,7 +151,7 @@ function readPolicies(
   problems: string[],
 ): Map<string, PolicyConfig> {
   const policies = new Map<string, PolicyConfig>()
-  if (typeof section !== 'object' || section === null || Array.isArray(section)) {
+  if (!isJsonObject(section)) {
     problems.push('policies: must be a section for each policy, [policies.<name>]')
     return policies
   }
@@ -168,7 +169,7 @@ function readPolicies(
 
 function readPrices(section: unknown, problems: string[]): Map<string, ModelPrice> {
   const prices = new Map<string, ModelPrice>()
-  if (typeof section !== 'object' || section === null || Array.isArray(section)) {
+  if (!isJsonObject(section)) {
     problems.push('prices: must be a section for each model, [prices."<model>"]')
     return prices
   }

@@ -4,6 +4,7 @@ import { extname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { isJsonObject } from '@osmosis/core/http'
 import { WrittenNumber, type LargeIntegers, toExactText, toPlainJson } from '@osmosis/protocol/wire'
 import { CsvError, parse } from 'csv-parse'
 
@@ -285,8 +286,7 @@ function parseJson(text: string): unknown {
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {
-  if (typeof value !== 'object' || value === null) return false
-  return !Array.isArray(value) && !(value instanceof WrittenNumber)
+  return isJsonObject(value) && !(value instanceof WrittenNumber)
 }
 
 /** @throws DataProblem */

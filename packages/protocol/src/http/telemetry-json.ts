@@ -1,3 +1,5 @@
+import { isJsonObject } from '@osmosis/core/http'
+
 /** Deeper nesting is not telemetry, and would overflow the encoder's stack. */
 const deepest = 100
 
@@ -11,9 +13,7 @@ const nothing = Symbol('no JSON form')
  */
 export function toTelemetryJson(value: unknown, dropped: Set<string>): Record<string, unknown> {
   const json = new TelemetryEncoder(dropped).encode(value)
-  return typeof json === 'object' && json !== null && !Array.isArray(json)
-    ? (json as Record<string, unknown>)
-    : {}
+  return isJsonObject(json) ? json : {}
 }
 
 class TelemetryEncoder {

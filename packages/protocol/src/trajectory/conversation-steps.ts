@@ -1,3 +1,5 @@
+import { isJsonObject } from '@osmosis/core/http'
+
 import { toTelemetryJson } from '../http/telemetry-json.ts'
 import type { TrajectoryContent, TrajectoryStep, TrajectoryToolCall } from './atif.ts'
 
@@ -85,8 +87,7 @@ export function toSteps(messages: readonly unknown[]): ConversationSteps {
 
 /** A message as plain JSON data. */
 function plainFields(message: unknown): Fields {
-  const isObject = typeof message === 'object' && message !== null && !Array.isArray(message)
-  return toTelemetryJson(isObject ? message : { content: message }, new Set())
+  return toTelemetryJson(isJsonObject(message) ? message : { content: message }, new Set())
 }
 
 function stepContent(message: Fields): Omit<TrajectoryStep, 'step_id'> {
@@ -144,8 +145,8 @@ function observed(
 function toolCalls(value: unknown): { tool_calls?: TrajectoryToolCall[] } {
   if (!Array.isArray(value)) return {}
   const calls = value.flatMap((call: unknown, index): TrajectoryToolCall[] => {
-    if (!isFields(call)) return []
-    const called = isFields(call['function']) ? call['function'] : call
+    if (!isJsonObject(call)) return []
+    const called = isJsonObject(call['function']) ? call['function'] : call
     const { id = call['tool_call_id'] } = call
     return [
       {
@@ -161,12 +162,12 @@ function toolCalls(value: unknown): { tool_calls?: TrajectoryToolCall[] } {
 /** The arguments that a policy writes may be anything, even invalid JSON. */
 function toArguments(value: unknown): Record<string, unknown> {
   if (!isGiven(value) || value === '') return {}
-  if (isFields(value)) return { ...value }
+  if (isJsonObject(value)) return { ...value }
   if (typeof value !== 'string') return { _raw: JSON.stringify(value) }
   try {
     const parsed: unknown = JSON.parse(value)
     const dropped = new Set<string>()
-    if (isFields(parsed)) {
+    if (isJsonObject(parsed)) {
       const plain = toTelemetryJson(parsed, dropped)
       if (dropped.size === 0) return plain
     }
@@ -197,11 +198,7 @@ function toText(content: unknown): string {
 }
 
 function isTextPart(part: unknown): part is { text: string } {
-  return isFields(part) && part['type'] === 'text' && typeof part['text'] === 'string'
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isJsonObject(part) && part['type'] === 'text' && typeof part['text'] === 'string'
 }
 
 function isGiven(value: unknown): boolean {

@@ -1,3 +1,4 @@
+import { isJsonObject, parseJson } from '@osmosis/core/http'
 import { z } from 'zod'
 
 import { toTelemetryJson } from '../http/telemetry-json.ts'
@@ -81,13 +82,8 @@ export function readTrajectoryReport(body: string): TrajectoryReport | null {
 function trajectoryIn(body: string): unknown {
   // Most bodies are empty, and throwing a parse error would cost more than the rest of an acknowledgement.
   if (body === '') return null
-  try {
-    const json: unknown = JSON.parse(body)
-    if (typeof json !== 'object' || json === null) return null
-    return (json as { trajectory?: unknown }).trajectory
-  } catch {
-    return null
-  }
+  const json = parseJson(body)
+  return isJsonObject(json) ? json['trajectory'] : null
 }
 
 /** The reports of a rollout's samples, and those that belong to none of them. */

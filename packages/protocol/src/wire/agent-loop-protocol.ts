@@ -1,3 +1,4 @@
+import { isJsonObject } from '@osmosis/core/http'
 import { z } from 'zod'
 
 import { apiKeySchema } from './rollout-protocol.ts'
@@ -30,7 +31,7 @@ const jsonObject = z.looseObject({})
  * memory does not have room for as many issues.
  */
 const receivedMessages = z.custom<Record<string, unknown>[]>(
-  (value) => Array.isArray(value) && value.every(isObject),
+  (value) => Array.isArray(value) && value.every(isJsonObject),
   'must be a list of objects',
 )
 
@@ -149,8 +150,4 @@ function isTrainerUrl(text: string): boolean {
   if (!/^https?:\/\/[^\s\\?#]+$/i.test(text) || !URL.canParse(text)) return false
   const { username, password, hostname } = new URL(text)
   return username === '' && password === '' && hostname !== ''
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 import { errorMessage } from '@osmosis/core'
+import { parseJson } from '@osmosis/core/http'
 
 import type { OpenRun } from '../runs/open-run.ts'
 import type { FoundView, RunCatalog } from '../runs/run-catalog.ts'
@@ -207,11 +208,7 @@ async function bodyOf(request: IncomingMessage): Promise<unknown> {
     if (size > maxNoteBytes) return undefined
     pieces.push(piece)
   }
-  try {
-    return JSON.parse(Buffer.concat(pieces).toString())
-  } catch {
-    return undefined
-  }
+  return parseJson(Buffer.concat(pieces).toString())
 }
 
 function toNote(

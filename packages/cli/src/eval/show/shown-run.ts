@@ -2,6 +2,7 @@ import { invalid } from '../../command/exit-codes.ts'
 import { readFileSync, existsSync } from 'node:fs'
 import path from 'node:path'
 
+import { isJsonObject, parseJson } from '@osmosis/core/http'
 import {
   gradedEvents,
   openRun,
@@ -159,13 +160,10 @@ export function runState(
 }
 
 function readProgress(location: string): Readonly<Record<string, unknown>> {
-  try {
-    const read: unknown = JSON.parse(readFileSync(path.join(location, 'progress.json'), 'utf8'))
-    return typeof read === 'object' && read !== null ? { ...read } : {}
-  } catch {
-    // The run was killed before it wrote the file.
-    return {}
-  }
+  const file = path.join(location, 'progress.json')
+  // A run that was killed early has none, or a part of it.
+  const read = existsSync(file) ? parseJson(readFileSync(file, 'utf8')) : undefined
+  return isJsonObject(read) ? read : {}
 }
 
 /** The location of a run that a command names. */
