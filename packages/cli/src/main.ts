@@ -8,7 +8,8 @@ import {
   standardError,
   type CommandContext,
 } from './command/command-context.ts'
-import { isWrongUse, wrongUseCode } from './command/exit-codes.ts'
+import { wrongUseCode } from './command/exit-codes.ts'
+import { isWrongUse } from './command/wrong-use.ts'
 import { outputWidth, wrapped } from './command/terminal-text.ts'
 import { packageVersion } from './inputs/provenance.ts'
 import { createProgram } from './program.ts'

@@ -3,7 +3,7 @@ import { untilAborted } from '@osmosis/core/http'
 import { findRowProblems, type DatasetRow, type RowCheck } from '@osmosis/eval'
 import { moduleIn } from '@osmosis/server/child'
 
-import { invalidEntrypoint } from '../command/exit-codes.ts'
+import { invalidEntrypoint } from '../command/wrong-use.ts'
 import type { EntrypointReport } from './inspected-entrypoint.ts'
 import { runUserCode } from './user-code.ts'
 

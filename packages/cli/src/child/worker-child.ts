@@ -1,4 +1,4 @@
-import { invalid } from '../command/exit-codes.ts'
+import { invalid } from '../command/wrong-use.ts'
 import type { RowCheck } from '@osmosis/eval'
 import { runWorker } from '@osmosis/server/child'
 

@@ -1,4 +1,4 @@
-import { invalid } from './exit-codes.ts'
+import { invalid } from './wrong-use.ts'
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'

@@ -7,7 +7,7 @@ import {
   type OptionValues,
 } from '@commander-js/extra-typings'
 
-import { invalid } from './exit-codes.ts'
+import { invalid } from './wrong-use.ts'
 
 /** The flags of a command, from the function that declares them. */
 export type FlagsOf<Declare extends (...args: never[]) => { opts(): object }> = ReturnType<

@@ -3,7 +3,7 @@ import path from 'node:path'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
-import { invalid } from './exit-codes.ts'
+import { invalid } from './wrong-use.ts'
 import { resolvePath, displayPath } from './command-context.ts'
 import { withCommand } from './terminal-text.ts'
 

@@ -9,7 +9,7 @@ import type { CheckFinding } from '../checks/finding.ts'
 import { endpointUrl, example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
 import { resolvePath, printJson, printOut, workingFolder } from '../command/command-context.ts'
 import { readEnvironment } from '../command/environment.ts'
-import { invalid } from '../command/exit-codes.ts'
+import { invalid } from '../command/wrong-use.ts'
 import { howToStart, nearestPackage, nearestWith } from '../inputs/nearest-project.ts'
 
 function declareDoctor(program: Command) {

@@ -10,7 +10,7 @@ import {
 import { errorMessage } from '@osmosis/core'
 import { discoverEntrypoint, type Entrypoint } from '@osmosis/server/execution'
 
-import { invalidEntrypoint } from '../command/exit-codes.ts'
+import { invalidEntrypoint } from '../command/wrong-use.ts'
 import { loadExports, namedExport, splitSpec, type LoadedExports } from './load-module.ts'
 import { printMessage } from '../command/terminal-text.ts'
 

@@ -5,7 +5,7 @@ import path from 'node:path'
 
 import { errorMessage } from '@osmosis/core'
 
-import { invalidEntrypoint } from '../command/exit-codes.ts'
+import { invalidEntrypoint } from '../command/wrong-use.ts'
 import { workingFolder, resolvePath } from '../command/command-context.ts'
 import { readEnvironment } from '../command/environment.ts'
 

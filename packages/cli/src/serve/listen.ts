@@ -1,4 +1,4 @@
-import { invalid } from '../command/exit-codes.ts'
+import { invalid } from '../command/wrong-use.ts'
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
 
 import { errorMessage } from '@osmosis/core'

@@ -1,4 +1,4 @@
-import { invalid } from '../command/exit-codes.ts'
+import { invalid } from '../command/wrong-use.ts'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { readFile, realpath } from 'node:fs/promises'

@@ -14,7 +14,7 @@ import { stepRewardsDropped } from '@osmosis/server/protocols'
 
 import { hideKeys, redaction } from '../command/command-context.ts'
 import { printMessage } from '../command/terminal-text.ts'
-import { invalidEntrypoint } from '../command/exit-codes.ts'
+import { invalidEntrypoint } from '../command/wrong-use.ts'
 import type { EntrypointFacts } from '../child/served-workflow.ts'
 import type { ServeFlags } from './serve.ts'
 import { runUserCode } from '../child/user-code.ts'

@@ -1,4 +1,4 @@
-import { invalid, invalidEntrypoint } from '../command/exit-codes.ts'
+import { invalid, invalidEntrypoint } from '../command/wrong-use.ts'
 import { randomUUID } from 'node:crypto'
 
 import type { RewardRule } from '@osmosis/server/execution'

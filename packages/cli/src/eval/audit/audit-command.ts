@@ -9,7 +9,8 @@ import {
   formatQuantity,
 } from '@osmosis/eval'
 
-import { gateFailedCode, invalid } from '../../command/exit-codes.ts'
+import { gateFailedCode } from '../../command/exit-codes.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import type { EvalAuditFlags } from '../audit.ts'
 import { findRun, openShownRun, runsRoot, type ShownRun } from '../show/shown-run.ts'
 import { dim, heading, look, nextCommand, printReport, type Report } from '../../command/report.ts'

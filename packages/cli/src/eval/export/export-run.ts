@@ -11,7 +11,7 @@ import {
 } from '@osmosis/eval'
 import type { ItemEvent, RunManifest } from '@osmosis/eval/analysis'
 
-import { invalid } from '../../command/exit-codes.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { resolvePath, standardError, standardOutput } from '../../command/command-context.ts'
 import { printMessage } from '../../command/terminal-text.ts'
 import type { EvalExportFlags } from '../export.ts'

@@ -1,4 +1,4 @@
-import { invalid } from '../../command/exit-codes.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { itemKey } from '@osmosis/eval'
 import { rolloutName, type RunNote } from '@osmosis/eval/analysis'
 

@@ -5,7 +5,7 @@ import type { RolloutGrade, StoredRollout, RunReader } from '@osmosis/eval'
 import { moduleIn, type UserCodeProcess } from '@osmosis/server/child'
 import { ConcurrencyLimiter } from '@osmosis/server/execution'
 
-import { invalid, invalidEntrypoint } from '../../command/exit-codes.ts'
+import { invalid, invalidEntrypoint } from '../../command/wrong-use.ts'
 import {
   printError,
   redaction,

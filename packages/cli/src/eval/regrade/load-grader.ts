@@ -12,7 +12,7 @@ import type { RunInputs } from '@osmosis/eval/analysis'
 import type { WorkerEntrypoint } from '@osmosis/server/child'
 import { discoverGrader, type Entrypoint } from '@osmosis/server/execution'
 
-import { invalidEntrypoint } from '../../command/exit-codes.ts'
+import { invalidEntrypoint } from '../../command/wrong-use.ts'
 import {
   loadExports,
   namedExport,

@@ -1,7 +1,6 @@
 import path from 'node:path'
 import { createInterface } from 'node:readline/promises'
 
-import { OsmosisError } from '@osmosis/core'
 import {
   formatCount,
   openRun,
@@ -12,7 +11,8 @@ import {
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
-import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
+import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { invalid, invalidEntrypoint } from '../../command/wrong-use.ts'
 import { abortOnInterrupt } from '../../command/process.ts'
 import {
   isInteractive,
@@ -87,10 +87,7 @@ export async function regradeForPage(location: string): Promise<string> {
   const { regrading } = await grade(prepared, signal)
   const [first] = regrading.grades
   if (first !== undefined && regrading.grades.every(({ error }) => error !== null)) {
-    throw new OsmosisError(
-      'invalid_entrypoint',
-      `The grader failed for every rollout: ${first.error}`,
-    )
+    throw invalidEntrypoint(`The grader failed for every rollout: ${first.error}`)
   }
   await run.replaceGrades(pageGrading, regrading.grades)
   return pageGrading

@@ -1,4 +1,4 @@
-import { invalid } from '../../command/exit-codes.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 

@@ -14,7 +14,8 @@ import {
 } from '@osmosis/eval'
 import type { FolderLock } from '@osmosis/protocol/files'
 
-import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
+import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import {
   abortOnInterrupt,
   survivingStrayRejections,

@@ -11,7 +11,8 @@ import {
 } from '@osmosis/eval/analysis'
 import { openLocalLearner, type LocalLearner } from '@osmosis/train'
 
-import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
+import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { refuseOneOf } from '../../command/flags.ts'
 import { printError, printJson, printOut, displayPath } from '../../command/command-context.ts'
 import { styled, tableLines, withCommand, type Cell } from '../../command/terminal-text.ts'

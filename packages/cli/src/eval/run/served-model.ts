@@ -1,4 +1,4 @@
-import { invalid } from '../../command/exit-codes.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { availableParallelism } from 'node:os'
 import path from 'node:path'
 

@@ -10,7 +10,8 @@ import {
   unitText,
 } from '@osmosis/eval/analysis'
 
-import { invalid, gateFailedCode } from '../../command/exit-codes.ts'
+import { gateFailedCode } from '../../command/exit-codes.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { printJson, printOut } from '../../command/command-context.ts'
 import {
   type Block,

@@ -15,7 +15,7 @@ import {
   toRunDocument,
 } from '@osmosis/eval/analysis'
 
-import { invalid } from '../../command/exit-codes.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { printError, printJson, printOut } from '../../command/command-context.ts'
 import { printReport, reportText } from '../../command/report.ts'
 import { outputWidth } from '../../command/terminal-text.ts'

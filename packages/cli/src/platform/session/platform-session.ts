@@ -9,7 +9,8 @@ import {
   standardInput,
   workingFolder,
 } from '../../command/command-context.ts'
-import { interruptedExitCode, isWrongUse, wrongUseCode } from '../../command/exit-codes.ts'
+import { interruptedExitCode, wrongUseCode } from '../../command/exit-codes.ts'
+import { isWrongUse } from '../../command/wrong-use.ts'
 import { abortOnInterrupt } from '../../command/process.ts'
 import { CredentialsFile } from '../auth/credentials-file.ts'
 import { SystemKeyring } from '../auth/keyring.ts'

@@ -15,7 +15,7 @@ import {
   type TrainingLogger,
 } from '@osmosis/train'
 
-import { invalid } from '../../command/exit-codes.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { fromWorkingFolder, resolvePath } from '../../command/command-context.ts'
 import { declareLocal, type TrainLocalFlags } from '../local.ts'
 import { writeLearnerFile } from '../../eval/models/learner-file.ts'

@@ -14,7 +14,8 @@ import {
   type TrainResult,
 } from '@osmosis/train'
 
-import { interruptedExitCode, invalidEntrypoint } from '../../command/exit-codes.ts'
+import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { invalidEntrypoint } from '../../command/wrong-use.ts'
 import { abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
 import { withContinuation } from '../../command/output-files.ts'
 import { printError, printOut, redaction, standardError } from '../../command/command-context.ts'

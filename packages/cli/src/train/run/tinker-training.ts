@@ -15,7 +15,7 @@ import {
   type TinkerUsage,
 } from '@osmosis/train'
 
-import { invalid } from '../../command/exit-codes.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { resolvePath, hideSecrets } from '../../command/command-context.ts'
 import { readEnvironment } from '../../command/environment.ts'
 import { declareTinker, type TinkerPrices, type TrainTinkerFlags } from '../tinker.ts'

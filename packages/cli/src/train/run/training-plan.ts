@@ -26,7 +26,7 @@ import {
 } from '../../command/command-context.ts'
 import { runsRoot } from '../../eval/show/shown-run.ts'
 import { trainingsRoot } from '../../eval/training/find-training.ts'
-import { invalid } from '../../command/exit-codes.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { readEnvironment } from '../../command/environment.ts'
 import { configuredSubject, type RunSubject } from '../../inputs/run-subject.ts'
 import type { TrainingFlags } from '../training-flags.ts'

@@ -13,7 +13,8 @@ import { type DatasetRow, readDataset, selectRows } from '@osmosis/eval'
 import { serve } from '@osmosis/server'
 
 import { closing, abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
-import { invalid, interruptedExitCode } from '../../command/exit-codes.ts'
+import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { writeOutput, assertLogFolder, assertOutputFile } from '../../command/output-files.ts'
 import {
   printOut,

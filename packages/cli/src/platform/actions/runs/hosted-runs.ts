@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { errorMessage } from '@osmosis/core'
 
 import { resolvePath } from '../../../command/command-context.ts'
-import { invalid } from '../../../command/exit-codes.ts'
+import { invalid } from '../../../command/wrong-use.ts'
 import { objectsOf, type JsonObject, type ListRange } from '../../client/answers.ts'
 import type { PlatformClient } from '../../client/platform-client.ts'
 import { PlatformError } from '../../client/platform-error.ts'
