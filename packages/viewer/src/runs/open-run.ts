@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
@@ -14,6 +13,7 @@ import type {
   TranscriptAnswer,
 } from '../wire.ts'
 import { type PlacedItem, RunView } from './run-view.ts'
+import { fileStamp, Stamped } from './stamped.ts'
 
 /** Receives the updates of a view. */
 export type Follower = (update: LiveUpdate) => void
@@ -39,7 +39,7 @@ export class OpenRun {
   #writer = { isThere: false, until: 0 }
   #state: RunProgress['state'] | undefined
   #notesStamp = ''
-  #verdicts: { stamp: string; read: Promise<readonly AuditVerdict[]> } | undefined
+  readonly #verdicts = new Stamped<Promise<readonly AuditVerdict[]>>()
 
   private constructor(folder: RunFolder, name: string) {
     this.name = name
@@ -132,8 +132,8 @@ export class OpenRun {
 
   async #verdictsOf(event: ItemEvent): Promise<ItemEnding['verdicts']> {
     const stamp = this.#fileStamp('verdicts.jsonl')
-    if (this.#verdicts?.stamp !== stamp) this.#verdicts = { stamp, read: this.#folder.verdicts() }
-    const current = currentVerdicts(await this.#verdicts.read, event)
+    const verdicts = await this.#verdicts.get(stamp, () => this.#folder.verdicts())
+    const current = currentVerdicts(verdicts, event)
     return Object.fromEntries(
       current.map(({ check, verdict, because, by }) => [check, `${verdict}: ${because} (${by})`]),
     )
@@ -279,9 +279,7 @@ export class OpenRun {
   }
 
   #fileStamp(...names: readonly string[]): string {
-    const file = path.join(this.#folder.location, ...names)
-    const found = statSync(file, { throwIfNoEntry: false })
-    return `${found?.ino ?? ''}:${found?.size ?? ''}:${found?.mtimeMs ?? ''}`
+    return fileStamp(path.join(this.#folder.location, ...names))
   }
 
   #isWritten(): boolean {

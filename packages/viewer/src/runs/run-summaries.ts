@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -8,6 +7,7 @@ import { findings, gradientShare, meanValue, passRate, RunTable } from '@osmosis
 import type { RunListing, RunSummary } from '../wire.ts'
 import { OpenRun } from './open-run.ts'
 import type { CatalogRun, RunCatalog } from './run-catalog.ts'
+import { fileStamp } from './stamped.ts'
 
 /** How long a list waits for figures; those of large runs are in a later list. Milliseconds. */
 const patienceMs = 400
@@ -108,9 +108,6 @@ function costOf(costs: readonly (number | null)[]): number | null {
 
 function stampOf(location: string): string {
   return ['events.jsonl', 'manifest.json', `../.locks/${path.basename(location)}`]
-    .map((file) => {
-      const found = statSync(path.join(location, file), { throwIfNoEntry: false })
-      return `${found?.size ?? ''}:${found?.mtimeMs ?? ''}`
-    })
+    .map((file) => fileStamp(path.join(location, file)))
     .join(' ')
 }

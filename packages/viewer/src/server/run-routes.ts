@@ -7,6 +7,7 @@ import type { OpenRun } from '../runs/open-run.ts'
 import type { FoundView, RunCatalog } from '../runs/run-catalog.ts'
 import type { RunSummaries } from '../runs/run-summaries.ts'
 import type { RunView } from '../runs/run-view.ts'
+import { Stamped } from '../runs/stamped.ts'
 import type { TrainingCatalog } from '../trainings/training-catalog.ts'
 import type { ItemName, LiveUpdate, RegradeAnswer } from '../wire.ts'
 import { compressJson, replyCompressed, replyJson, replyText, safeHeaders } from './replies.ts'
@@ -153,17 +154,15 @@ async function gradeAgain(
   return grading
 }
 
-const bodies = new WeakMap<RunView, { readonly stamp: string; readonly body: Buffer }>()
+const bodies = new WeakMap<RunView, Stamped<Promise<Buffer>>>()
 
 /** Cached until the next change: building it for a large run takes much time and memory. */
 async function viewBody(run: OpenRun, view: RunView, canRegrade: boolean): Promise<Buffer> {
   const { document, progress, variants } = await run.answer(view)
   const stamp = JSON.stringify([view.changes, progress, variants, canRegrade])
-  const known = bodies.get(view)
-  if (known?.stamp === stamp) return known.body
-  const body = await compressJson({ document, progress, variants, canRegrade })
-  bodies.set(view, { stamp, body })
-  return body
+  const body = bodies.get(view) ?? new Stamped()
+  bodies.set(view, body)
+  return body.get(stamp, () => compressJson({ document, progress, variants, canRegrade }))
 }
 
 /** Sends changes as server-sent events, so that the page need not read the run again. */

@@ -1,5 +1,4 @@
 import path from 'node:path'
-import { statSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 
 import { errorMessage } from '@osmosis/core'
@@ -26,6 +25,7 @@ import {
 
 import type { CurrentRun, TrainingAnswer, TrainingListing, TrainingSummary } from '../wire.ts'
 import { OpenRun } from '../runs/open-run.ts'
+import { fileStamp, Stamped } from '../runs/stamped.ts'
 
 /** The places of trainings. */
 export interface TrainingPlaces {
@@ -88,10 +88,10 @@ export class TrainingCatalog {
 class OpenTraining {
   readonly name: string
   readonly location: string
-  #journal: { readonly stamp: string; readonly records: readonly TrainingRecord[] } | undefined
-  #current: { readonly name: string; readonly run: Promise<OpenRun> } | undefined
-  /** By the name of a run, with the end of the step that they are from. */
-  readonly #rows = new Map<string, { readonly endedAt: string; readonly read: Promise<StepRows> }>()
+  readonly #journal = new Stamped<readonly TrainingRecord[]>()
+  #current = new Stamped<Promise<OpenRun>>()
+  /** By the name of a run, until the end of its step changes. */
+  readonly #rows = new Map<string, Stamped<Promise<StepRows>>>()
 
   constructor(name: string, location: string) {
     this.name = name
@@ -144,12 +144,8 @@ class OpenTraining {
   }
 
   #records(): readonly TrainingRecord[] {
-    const found = statSync(trainingJournalFile(this.location), { throwIfNoEntry: false })
-    const stamp = `${found?.ino ?? ''}:${found?.size ?? ''}:${found?.mtimeMs ?? ''}`
-    if (this.#journal?.stamp !== stamp) {
-      this.#journal = { stamp, records: readTrainingJournal(this.location) }
-    }
-    return this.#journal.records
+    const stamp = fileStamp(trainingJournalFile(this.location))
+    return this.#journal.get(stamp, () => readTrainingJournal(this.location))
   }
 
   #state(records: readonly TrainingRecord[]): TrainingSummary['state'] {
@@ -162,12 +158,9 @@ class OpenTraining {
     const ended = new Set(records.flatMap((record) => ('run' in record ? [record.run] : [])))
     const name = (await this.#runNames()).find((run) => !ended.has(run))
     if (name === undefined) return null
-    if (this.#current?.name !== name) {
-      const run = OpenRun.open(path.join(trainingRuns(this.location), name))
-      this.#current = { name, run }
-    }
     try {
-      const run = await this.#current.run
+      const folder = path.join(trainingRuns(this.location), name)
+      const run = await this.#current.get(name, () => OpenRun.open(folder))
       const view = await run.view('')
       if (view === undefined) return null
       const { ended: done, total } = await run.progress(view)
@@ -184,7 +177,7 @@ class OpenTraining {
       }
     } catch {
       // The run is being created.
-      this.#current = undefined
+      this.#current = new Stamped()
       return null
     }
   }
@@ -200,12 +193,9 @@ class OpenTraining {
 
   /** A step changes only with its record: of a worker's step, rollouts may end later. */
   async #rowsOf({ step, run, endedAt }: StepRecord): Promise<StepRows> {
-    const known = this.#rows.get(run)
-    if (known?.endedAt === endedAt) return known.read
-    const read = this.#readRows(step, run)
-    this.#rows.set(run, { endedAt, read })
-    read.catch(() => this.#rows.delete(run))
-    return read
+    const rows = this.#rows.get(run) ?? new Stamped()
+    this.#rows.set(run, rows)
+    return rows.get(endedAt, () => this.#readRows(step, run))
   }
 
   async #readRows(step: number, run: string): Promise<StepRows> {
