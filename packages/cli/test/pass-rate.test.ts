@@ -7,7 +7,6 @@ import '@osmosis/eval/vitest'
 import {
   evaluationSummary,
   type EvaluationResult,
-  formatShare,
   gradedEvents,
   metricsDocument,
   openRun,
@@ -16,7 +15,7 @@ import {
   type RunReader,
   toScorer,
 } from '@osmosis/eval'
-import type { ItemEvent, RunStatistics } from '@osmosis/eval/analysis'
+import { formatShare, type ItemEvent, type RunStatistics } from '@osmosis/eval/analysis'
 import { runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'

@@ -57,13 +57,6 @@ export {
   type StoredRollout,
 } from './regrade/rollout-grade.ts'
 export {
-  formatCount,
-  formatDuration,
-  formatQuantity,
-  formatReward,
-  formatShare,
-} from './analysis/figures/number-text.ts'
-export {
   type EvaluatedModel,
   type EvaluationOptions,
   type EvaluationProgress,

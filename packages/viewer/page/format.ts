@@ -1,14 +1,11 @@
+import { formatCount, formatShare } from '@osmosis/eval/analysis'
+
 /** Text for an unknown value. */
 export const unknown = '–'
 
 /** A share as per cent. */
 export function percent(share: number | null, digits = 1): string {
-  return share === null || !Number.isFinite(share) ? unknown : `${(100 * share).toFixed(digits)} %`
-}
-
-/** A share in points, without a unit. */
-export function points(share: number, digits = 1): string {
-  return (100 * share).toFixed(digits)
+  return share === null || !Number.isFinite(share) ? unknown : formatShare(share, digits)
 }
 
 /** An interval of shares with a larger half width is shown as "few rows". */
@@ -35,21 +32,10 @@ export function intervalText(
   return `± ${text((high - low) / 2)}`
 }
 
-/** With a plus or a true minus; 0 without any. */
-export function signed(value: number, digits = 1): string {
-  const text = Math.abs(value).toFixed(digits)
-  if (Number(text) === 0) return text
-  return value < 0 ? `−${text}` : `+${text}`
-}
-
-export function thousands(count: number): string {
-  return Math.round(count).toLocaleString('en-US')
-}
-
 export function compact(count: number | null): string {
   if (count === null) return unknown
   if (count >= 1e6) return `${(count / 1e6).toFixed(1)} M`
-  return count >= 1e4 ? `${(count / 1e3).toFixed(0)} k` : thousands(count)
+  return count >= 1e4 ? `${(count / 1e3).toFixed(0)} k` : formatCount(Math.round(count))
 }
 
 /** A short but accurate reward. */
@@ -80,10 +66,6 @@ export function startText(iso: string, now = new Date()): string {
     ...(isThisYear ? {} : { year: 'numeric' }),
   })
   return isThisYear ? `${day}, ${time}` : day
-}
-
-export function counted(count: number, one: string, many = `${one}s`): string {
-  return `${thousands(count)} ${count === 1 ? one : many}`
 }
 
 /** Makes control characters and marks of text direction visible, which could disguise the text. */

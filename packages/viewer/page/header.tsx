@@ -2,7 +2,7 @@ import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 
 import type { RunProgress } from '../src/wire.ts'
-import { counted, thousands } from './format.ts'
+import { formatCount, formatQuantity } from '@osmosis/eval/analysis'
 import { comparisonHref, type Go, hrefOf, type Route } from './route.ts'
 import type { DisplayedRun, RunState } from './run/use-run.ts'
 import type { Source } from './source/source.ts'
@@ -97,7 +97,7 @@ function Progress({ run: { progress } }: { run: DisplayedRun }): JSX.Element | n
   return (
     <span class={`state ${progress.state}`}>
       {stateTexts[progress.state]}
-      {thousands(progress.ended)} of {thousands(progress.total)}
+      {formatCount(progress.ended)} of {formatCount(progress.total)}
     </span>
   )
 }
@@ -130,11 +130,11 @@ function reportText(run: DisplayedRun | null, held: number): string {
   if (held === 0) return 'Report without transcripts'
   return held >= size
     ? 'Report with all transcripts'
-    : `Report with ${thousands(held)} of ${counted(size, 'transcript')}`
+    : `Report with ${formatCount(held)} of ${formatQuantity(size, 'transcript')}`
 }
 
 function aboutText({ table: { document } }: DisplayedRun): string {
-  const rows = counted(document.rows.row.length, 'row')
+  const rows = formatQuantity(document.rows.row.length, 'row')
   const attempts = document.attempts > 1 ? ` × ${document.attempts}` : ''
   const dataset = document.dataset.split('/').at(-1) ?? ''
   return `${document.model}, ${dataset}, ${rows}${attempts}`

@@ -1,6 +1,6 @@
 import type { EgressOptions } from '@osmosis/core'
 
-import { invalid } from '../command/exit-codes.ts'
+import { invalid } from '../command/wrong-use.ts'
 import type { ProcessFlags } from '../command/flags.ts'
 
 /** How a command runs an entrypoint, by the flags that `serve` and `worker` share. */

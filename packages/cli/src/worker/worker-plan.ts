@@ -1,5 +1,5 @@
 import { planRunner, type RunnerPlan } from '../child/runner-plan.ts'
-import { invalid } from '../command/exit-codes.ts'
+import { invalid } from '../command/wrong-use.ts'
 import { refuseOneOf, type Given } from '../command/flags.ts'
 import type { WorkerFlags } from './worker.ts'
 

@@ -8,6 +8,7 @@ export {
   type InputChange,
   inputChanges,
 } from './comparison/compare-runs.ts'
+export { behaviourTexts, changeText } from './comparison/change-text.ts'
 export { counterpartOf, type Divergence, divergenceOf } from './comparison/divergence.ts'
 export {
   type Distribution,
@@ -18,7 +19,17 @@ export {
   toolFigures,
 } from './figures/behaviour-figures.ts'
 export { type Finding, findings } from './figures/findings.ts'
-export { type FigureUnit, unitText } from './figures/number-text.ts'
+export {
+  type FigureUnit,
+  formatCount,
+  formatDuration,
+  formatQuantity,
+  formatReward,
+  formatShare,
+  points,
+  signed,
+  unitText,
+} from './figures/number-text.ts'
 export {
   type DrawEstimate,
   gradientShare,
@@ -52,7 +63,7 @@ export {
   type ToolUse,
 } from './records/item-event.ts'
 export { type RunInputs, type RunManifest, type RunRow } from './records/run-manifest.ts'
-export { type Estimate, halfWidth } from './statistics/estimate.ts'
+export { type Estimate, fewestRows, halfWidth } from './statistics/estimate.ts'
 export { type PairedDifference, type Verdict } from './statistics/paired-difference.ts'
 export { areEqualRewards, type GroupKind, type RowAttempts } from './table/attempts.ts'
 export { appendEvents, findItem, toRunDocument } from './table/document-writer.ts'

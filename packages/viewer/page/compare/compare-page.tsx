@@ -1,4 +1,7 @@
 import {
+  formatCount,
+  formatQuantity,
+  signed,
   compareRuns,
   type Comparison,
   inputChanges,
@@ -6,12 +9,12 @@ import {
   type RowChange,
   rolloutName,
   type BehaviourChange,
-  halfWidth,
+  behaviourTexts,
 } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 
-import { counted, percent, signed, thousands, unknown, oneLine } from '../format.ts'
+import { percent, unknown, oneLine } from '../format.ts'
 import { Dots } from '../parts/dot.tsx'
 import { type Draw, Plot } from '../parts/plot.tsx'
 import { VirtualList } from '../parts/virtual-list.tsx'
@@ -116,25 +119,25 @@ function FourFigures({ before, after, passes }: BothRuns & { passes: Comparison 
       />
       <Figure
         label="Rows better, worse"
-        value={`${thousands(difference.better)}, ${thousands(difference.worse)}`}
+        value={`${formatCount(difference.better)}, ${formatCount(difference.worse)}`}
         below={
           attempts > 1
-            ? `${thousands(passes.lostSure)} no longer always pass`
-            : `${thousands(difference.same)} the same`
+            ? `${formatCount(passes.lostSure)} no longer always pass`
+            : `${formatCount(difference.same)} the same`
         }
       />
       {attempts > 1 && (
         <Figure
           label="Rows with a training signal"
-          value={thousands(gradients[1] ?? 0)}
-          below={`was ${thousands(gradients[0] ?? 0)}`}
+          value={formatCount(gradients[1] ?? 0)}
+          below={`was ${formatCount(gradients[0] ?? 0)}`}
         />
       )}
       {(passes.onlyA > 0 || passes.onlyB > 0) && (
         <Figure
           label="Rows in both"
-          value={thousands(difference.rows)}
-          below={`${counted(passes.onlyA, 'other')} before, ${thousands(passes.onlyB)} after`}
+          value={formatCount(difference.rows)}
+          below={`${formatQuantity(passes.onlyA, 'other')} before, ${formatCount(passes.onlyB)} after`}
         />
       )}
     </div>
@@ -212,13 +215,13 @@ function Waterfall({ comparison, look }: { comparison: Comparison; look: string 
         <Plot
           draw={draw}
           inputs={[rows, look]}
-          label={`Of ${counted(rows.length, 'row')} ${worse} are worse and ${better} better`}
+          label={`Of ${formatQuantity(rows.length, 'row')} ${worse} are worse and ${better} better`}
         />
       </div>
       <div class="ends" aria-hidden="true">
-        <span>{thousands(worse)} worse</span>
-        <span>{counted(rows.length, 'row')}</span>
-        <span>{thousands(better)} better</span>
+        <span>{formatCount(worse)} worse</span>
+        <span>{formatQuantity(rows.length, 'row')}</span>
+        <span>{formatCount(better)} better</span>
       </div>
     </section>
   )
@@ -321,23 +324,13 @@ function Behaviour({
 }
 
 function BehaviourLine({ change }: { change: BehaviourChange }): JSX.Element {
-  const { title, unit, difference } = change
-  const factor = unit === 'share' ? 100 : 1
-  const digits = unit === 'usd' ? 4 : 1
-  const suffix = unit === 'share' ? ' %' : ''
-  const half = halfWidth(difference)
-  const value = difference.value ?? 0
-  const isSure = half !== null && Math.abs(value) > half
-  const text = (amount: number): string => (factor * amount).toFixed(digits) + suffix
+  const texts = behaviourTexts(change)
   return (
     <tr>
-      <td>{title}</td>
-      <td>{text(change.before)}</td>
-      <td>{text(change.after)}</td>
-      <td class={isSure ? 'sure' : 'dim'}>
-        {signed(factor * value, digits)}
-        {half !== null && ` ± ${(factor * half).toFixed(digits)}`}
-      </td>
+      <td>{change.title}</td>
+      <td>{texts.before}</td>
+      <td>{texts.after}</td>
+      <td class={texts.isSure ? 'sure' : 'dim'}>{texts.change}</td>
     </tr>
   )
 }

@@ -1,7 +1,6 @@
-import type { FacetChange } from '@osmosis/eval/analysis'
+import { points, signed, type FacetChange } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 
-import { points, signed } from '../format.ts'
 import { ticksOf } from '../parts/scale.ts'
 
 /** Maximum entries of a list, half from each end. */

@@ -1,8 +1,8 @@
-import { numberReader, type RunTable } from '@osmosis/eval/analysis'
+import { formatQuantity, numberReader, type RunTable } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 
-import { compact, counted, rewardText } from '../format.ts'
+import { compact, rewardText } from '../format.ts'
 import { ticksOf } from '../parts/scale.ts'
 import { type Filtering, hasTerm, toggleTerm } from './filter-term.ts'
 import type { DisplayedRun } from './use-run.ts'
@@ -61,7 +61,7 @@ function Histogram({
       <div class="bars">
         {bins.map(({ from, to, count }, at) => {
           const term = termOf(name, from, to, at === bins.length - 1)
-          const text = `${title} ${valueText(from)} to ${valueText(to)}: ${counted(count, 'rollout')}`
+          const text = `${title} ${valueText(from)} to ${valueText(to)}: ${formatQuantity(count, 'rollout')}`
           return (
             <button
               key={from}

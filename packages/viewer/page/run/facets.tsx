@@ -1,8 +1,13 @@
-import { facetFigures, type GroupFigures, toolFigures } from '@osmosis/eval/analysis'
+import {
+  formatQuantity,
+  facetFigures,
+  type GroupFigures,
+  toolFigures,
+} from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 
-import { counted, percent } from '../format.ts'
+import { percent } from '../format.ts'
 import { type Filtering, hasTerm, toggleTerm } from './filter-term.ts'
 import type { DisplayedRun } from './use-run.ts'
 
@@ -68,7 +73,7 @@ function Facet({
     <button
       class="facet"
       aria-pressed={hasTerm(query, term)}
-      title={`${name}: ${passed} of ${counted(ended, 'rollout')} passed`}
+      title={`${name}: ${passed} of ${formatQuantity(ended, 'rollout')} passed`}
       onClick={() => onQuery(toggleTerm(query, term))}
     >
       <span class="name cut">{name.replaceAll('_', ' ')}</span>

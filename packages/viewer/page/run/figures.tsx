@@ -1,4 +1,6 @@
 import {
+  fewestRows,
+  points,
   type FigureKey,
   type ReportFigure,
   reportFigures,
@@ -8,7 +10,7 @@ import {
 } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 
-import { intervalText, margin, points, unknown } from '../format.ts'
+import { intervalText, margin, unknown } from '../format.ts'
 
 /** The figures on the page; the others are in the terminal's report. */
 const shown: readonly FigureKey[] = [
@@ -20,9 +22,6 @@ const shown: readonly FigureKey[] = [
   'cut_off',
   'tokens',
 ]
-
-/** Below this number of rows the interval of a mean is not useful. */
-const fewRows = 5
 
 /** The figures of a run; a click on one filters by its rollouts. */
 export function Figures({
@@ -77,6 +76,6 @@ function figuresOf(table: RunTable, statistics: RunStatistics): ReportFigure[] {
 function intervalOf({ value = null, unit, interval }: ReportFigure): string | undefined {
   if (value === null || interval?.ci95 == null) return undefined
   if (unit === 'share') return margin(value, interval.ci95, points)
-  if (interval.rows < fewRows) return 'few rows'
+  if (interval.rows < fewestRows) return 'few rows'
   return intervalText(value, interval.ci95, (each) => each.toFixed(3))
 }

@@ -1,8 +1,8 @@
-import type { ItemFlag, RunQuery, RunTable } from '@osmosis/eval/analysis'
+import { formatCount, type ItemFlag, type RunQuery, type RunTable } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 
-import { duration, oneLine, rewardText, thousands, unknown } from '../format.ts'
+import { duration, oneLine, rewardText, unknown } from '../format.ts'
 import { Dots, type ItemProps, maxDots, toneOf } from '../parts/dot.tsx'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import type { DisplayedRun } from './use-run.ts'
@@ -188,7 +188,7 @@ function RolloutLine(props: RolloutLineProps): JSX.Element {
         <>
           <span class="end">{columns.calls[item]}</span>
           <span class="end wide">{columns.toolCalls[item]}</span>
-          <span class="end wide">{tokens === null ? unknown : thousands(tokens)}</span>
+          <span class="end wide">{tokens === null ? unknown : formatCount(tokens)}</span>
           <span class="end">{duration(columns.durationMs[item] ?? 0)}</span>
         </>
       )}

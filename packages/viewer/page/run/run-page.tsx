@@ -1,4 +1,6 @@
 import {
+  formatCount,
+  formatQuantity,
   type Finding,
   parseQuery,
   parseRolloutName,
@@ -11,7 +13,6 @@ import {
 import type { JSX, RefObject } from 'preact'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 
-import { counted, thousands } from '../format.ts'
 import { type Keys, useKeys } from '../keys.ts'
 import type { Go, Route } from '../route.ts'
 import type { Source } from '../source/source.ts'
@@ -160,7 +161,7 @@ function Incomplete({ run: { progress } }: { run: DisplayedRun }): JSX.Element {
   return (
     <div class="notice" role="status">
       <span>
-        <b>Incomplete.</b> {thousands(left)} of {counted(progress.total, 'rollout')}{' '}
+        <b>Incomplete.</b> {formatCount(left)} of {formatQuantity(progress.total, 'rollout')}{' '}
         {left === 1 ? 'is' : 'are'} pending. {progress.reason !== null && sentence(progress.reason)}
       </span>
     </div>
@@ -318,7 +319,9 @@ function FilterBar(props: FilterBarProps): JSX.Element {
       </label>
       <span class={`count${problem === undefined ? '' : ' problem'}`} role="status">
         {problem ??
-          (shown === all ? counted(all, 'rollout') : `${thousands(shown)} of ${thousands(all)}`)}
+          (shown === all
+            ? formatQuantity(all, 'rollout')
+            : `${formatCount(shown)} of ${formatCount(all)}`)}
         {problem === undefined && isSearching && ', searching'}
       </span>
     </div>

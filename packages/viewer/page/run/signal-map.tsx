@@ -1,8 +1,14 @@
-import type { GroupKind, RowGroup, RunTable } from '@osmosis/eval/analysis'
+import {
+  formatCount,
+  formatQuantity,
+  type GroupKind,
+  type RowGroup,
+  type RunTable,
+} from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 
-import { counted, rewardText, thousands } from '../format.ts'
+import { rewardText } from '../format.ts'
 import { type Tone, toneOf } from '../parts/dot.tsx'
 import { type Draw, Plot } from '../parts/plot.tsx'
 import { colour } from '../theme.ts'
@@ -64,7 +70,7 @@ export function SignalMap(props: SignalMapProps): JSX.Element | null {
         <Plot
           draw={painter(table, columns, { shown, gap: thin ? 0 : 1 })}
           inputs={[run, thin, look, shown]}
-          label={`${counted(columns.length, 'row')}, sorted by how often they pass`}
+          label={`${formatQuantity(columns.length, 'row')}, sorted by how often they pass`}
         />
         {place >= 0 && (
           <div class="cursor" style={{ left: `${(100 * (place + 0.5)) / columns.length}%` }} />
@@ -197,12 +203,12 @@ function Brackets({
     <div class="brackets">
       {parts.map(({ count, one, many = one, query }) => {
         if (count === 0) return null
-        const text = `${counted(count, 'row')} ${count === 1 ? one : many}`
+        const text = `${formatQuantity(count, 'row')} ${count === 1 ? one : many}`
         const width = `${(100 * count) / rows}%`
         if (count / rows < leastShare) {
           return (
             <span key={query} title={text} style={{ width }}>
-              {thousands(count)}
+              {formatCount(count)}
             </span>
           )
         }
@@ -214,7 +220,7 @@ function Brackets({
             style={{ width }}
             onClick={() => onQuery(query)}
           >
-            {count / rows > 0.08 ? text : thousands(count)}
+            {count / rows > 0.08 ? text : formatCount(count)}
           </button>
         )
       })}

@@ -1,7 +1,8 @@
 import type { JSX } from 'preact'
 
 import type { RunListing, RunSummary } from '../../src/wire.ts'
-import { duration, margin, percent, points, startText, thousands, unknown } from '../format.ts'
+import { formatCount, points } from '@osmosis/eval/analysis'
+import { duration, margin, percent, startText, unknown } from '../format.ts'
 import { comparisonHref, hrefOf } from '../route.ts'
 import { isSummary } from './run-order.ts'
 
@@ -64,23 +65,23 @@ export function RunLine({ run, isMarked, onMark }: RunLineProps): JSX.Element {
       </td>
       <td class="end wide">{percent(run.signal, 0)}</td>
       <td class="end wide">
-        {thousands(run.rows)} × {run.attempts}
+        {formatCount(run.rows)} × {run.attempts}
       </td>
       <td class="end">
         <span class={`state ${run.state}`} title={run.reason ?? ''}>
           {run.state}
-          {run.state !== 'finished' && ` ${thousands(run.ended)} of ${thousands(run.total)}`}
+          {run.state !== 'finished' && ` ${formatCount(run.ended)} of ${formatCount(run.total)}`}
         </span>
         <Trouble
           run={run}
           query="is:failed"
-          text={`${thousands(run.failed)} failed`}
+          text={`${formatCount(run.failed)} failed`}
           count={run.failed}
         />
         <Trouble
           run={run}
           query="is:suspicious"
-          text={`possible hacking in ${thousands(run.suspicious)}`}
+          text={`possible hacking in ${formatCount(run.suspicious)}`}
           count={run.suspicious}
         />
       </td>

@@ -2,7 +2,7 @@ import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 
 import type { TrainingListing, TrainingSummary } from '../../src/wire.ts'
-import { thousands } from '../format.ts'
+import { formatCount } from '@osmosis/eval/analysis'
 import { Trend } from '../parts/trend.tsx'
 import { hrefOf } from '../route.ts'
 import type { Source } from '../source/source.ts'
@@ -51,7 +51,8 @@ export function TrainingList({ source }: { source: Source }): JSX.Element | null
 
 function TrainingLine({ training }: { training: TrainingSummary }): JSX.Element {
   const { name, state, model, dataset, steps, planned, rewards, alarms } = training
-  const ended = planned === null ? thousands(steps) : `${thousands(steps)} of ${thousands(planned)}`
+  const ended =
+    planned === null ? formatCount(steps) : `${formatCount(steps)} of ${formatCount(planned)}`
   const last = rewards.at(-1)
   return (
     <tr>

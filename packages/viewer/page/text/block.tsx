@@ -4,7 +4,7 @@ import { useContext, useEffect, useMemo, useState } from 'preact/hooks'
 import { Boundary } from './boundary.tsx'
 import { LongText } from './long-text.tsx'
 import { Markdown, parsedMarkdown } from './markdown.tsx'
-import { counted, thousands } from '../format.ts'
+import { formatCount, formatQuantity } from '@osmosis/eval/analysis'
 
 /** Whether texts are shown as they were written. */
 export const Raw = createContext(false)
@@ -123,8 +123,8 @@ function Entries({ value, depth }: { value: object; depth: number }): JSX.Elemen
       {left > 0 && (
         <li>
           <button class="fold" onClick={() => setShown(shown + 10 * pageSize)}>
-            Show {thousands(Math.min(left, 10 * pageSize))} of{' '}
-            {counted(left, 'more entry', 'more entries')}
+            Show {formatCount(Math.min(left, 10 * pageSize))} of{' '}
+            {formatQuantity(left, 'more entry', 'more entries')}
           </button>
         </li>
       )}

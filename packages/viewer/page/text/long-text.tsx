@@ -1,7 +1,8 @@
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 
-import { counted, thousands, withoutControls } from '../format.ts'
+import { formatCount, formatQuantity } from '@osmosis/eval/analysis'
+import { withoutControls } from '../format.ts'
 
 /** Browsers lay out a text of this size without a pause. Characters. */
 const maxShown = 200_000
@@ -48,7 +49,7 @@ export function LongText({
 }
 
 function tooLong(text: string): JSX.Element {
-  const left = thousands(text.length - maxShown)
+  const left = formatCount(text.length - maxShown)
   return <em class="dim">… and {left} characters that are only in the file. </em>
 }
 
@@ -57,13 +58,14 @@ function cutText(whole: string, characters: number, lines: number): Cut {
   if (all.length > lines) {
     // Three lines fewer than the limit, so that a fold always hides several lines.
     const short = all.slice(0, lines - 3).join('\n')
-    const many = all.length === 10_000 ? 'more than 10,000 lines' : counted(all.length, 'line')
+    const many =
+      all.length === 10_000 ? 'more than 10,000 lines' : formatQuantity(all.length, 'line')
     const text = short.length > characters ? `${short.slice(0, characters)}…` : short
     return { text, rest: `Show all ${many}` }
   }
   if (whole.length <= characters * 1.2) return { text: whole, rest: null }
   return {
     text: `${whole.slice(0, characters)}…`,
-    rest: `Show all ${thousands(whole.length)} characters`,
+    rest: `Show all ${formatCount(whole.length)} characters`,
   }
 }

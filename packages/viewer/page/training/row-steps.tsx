@@ -1,4 +1,5 @@
 import {
+  formatQuantity,
   type LearnedRows,
   lostReward,
   type RowAtStep,
@@ -9,7 +10,7 @@ import {
 import type { JSX } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 
-import { counted, oneLine, rewardText } from '../format.ts'
+import { oneLine, rewardText } from '../format.ts'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import { hrefOf } from '../route.ts'
 
@@ -150,11 +151,11 @@ function linesOf(rows: readonly RowHistory[], order: Order): readonly (RowHistor
 
 function groupTitle({ step, rows, learned }: LearnedRows): string {
   if (step === null)
-    return `Not learned: ${counted(rows.length, 'row')} mostly failed when last drawn`
+    return `Not learned: ${formatQuantity(rows.length, 'row')} mostly failed when last drawn`
   const others = rows.length - learned
   const parts = [
-    ...(learned > 0 ? [`${counted(learned, 'row')} learned`] : []),
-    ...(others > 0 ? [`${counted(others, 'row')} passed when first drawn`] : []),
+    ...(learned > 0 ? [`${formatQuantity(learned, 'row')} learned`] : []),
+    ...(others > 0 ? [`${formatQuantity(others, 'row')} passed when first drawn`] : []),
   ]
   return `Step ${step}: ${parts.join(', ')}`
 }

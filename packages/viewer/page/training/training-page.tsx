@@ -1,4 +1,6 @@
 import {
+  formatCount,
+  formatQuantity,
   alarmGroups,
   behaviourChange,
   type SeriesKey,
@@ -12,7 +14,7 @@ import type { JSX } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 
 import type { TrainingAnswer } from '../../src/wire.ts'
-import { counted, thousands, unknown, intervalText } from '../format.ts'
+import { unknown, intervalText } from '../format.ts'
 import { useKeys } from '../keys.ts'
 import { LineChart, type ChartLine, type ChartSteps } from '../parts/line-chart.tsx'
 import { type Go, hrefOf } from '../route.ts'
@@ -98,7 +100,7 @@ function SmallChart({ series, ...shared }: ChartSteps & { series: TrainingSeries
         <b>{shown === undefined ? '' : seriesText(series, shown.value)}</b>
       </h2>
       <LineChart
-        label={`${label} over ${counted(points.length, 'step')}`}
+        label={`${label} over ${formatQuantity(points.length, 'step')}`}
         lines={[{ name: label, tone: 'first', shape: 'line', points }]}
         height={84}
         text={(value) => axisText(series, value)}
@@ -122,7 +124,7 @@ function Head({ training: { name, state, records, current }, series }: Measured)
       : series.find(({ key }) => key === 'reward')
   const [first, last] = [measured?.points[0], measured?.points.at(-1)]
   const change = behaviourChange(records)
-  const planned = started?.steps == null ? '' : ` of ${thousands(started.steps)}`
+  const planned = started?.steps == null ? '' : ` of ${formatCount(started.steps)}`
   return (
     <>
       <p class="sentence">
@@ -136,7 +138,7 @@ function Head({ training: { name, state, records, current }, series }: Measured)
             </span>
           </>
         )}
-        {` after ${thousands(steps)}${planned} steps`}
+        {` after ${formatCount(steps)}${planned} steps`}
       </p>
       {change !== null && <p class="lead change">{change}</p>}
       <p class="lead">
@@ -148,7 +150,8 @@ function Head({ training: { name, state, records, current }, series }: Measured)
           `The same osmosis ${started?.steps === null ? 'serve or worker' : 'train'} command continues it.`}
         {current !== null && (
           <a href={hrefOf({ page: 'run', run: `${name}/${current.run}` })}>
-            {current.run}: {thousands(current.ended)} of {counted(current.total, 'rollout')}
+            {current.run}: {formatCount(current.ended)} of{' '}
+            {formatQuantity(current.total, 'rollout')}
           </a>
         )}{' '}
         {started !== undefined && <span class="dim">{aboutText(started)}</span>}
@@ -160,7 +163,8 @@ function Head({ training: { name, state, records, current }, series }: Measured)
 function aboutText(start: StartRecord): string {
   const { model, rollout, dataset, rowsPerStep, attempts, settings = {} } = start
   const on = dataset === null ? '' : ` on ${dataset}`
-  const size = rowsPerStep === null ? '' : `, ${counted(rowsPerStep, 'row')} × ${attempts} per step`
+  const size =
+    rowsPerStep === null ? '' : `, ${formatQuantity(rowsPerStep, 'row')} × ${attempts} per step`
   const changed = settingsText(settings)
   return `${model}, ${rollout}${on}${size}${changed === '' ? '' : `; ${changed}`}`
 }
@@ -172,7 +176,7 @@ function Alarms({ training: { name, records } }: { training: TrainingAnswer }): 
   return (
     <section class="card alarms" aria-label="Alarms">
       <h2>
-        {counted(alarms.length, 'alarm')}
+        {formatQuantity(alarms.length, 'alarm')}
         {alarms.length > 1 && ', the newest first'}
       </h2>
       {alarms.map(({ steps, text, newest }) => (

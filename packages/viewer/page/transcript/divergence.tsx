@@ -1,5 +1,6 @@
 import type { Trajectory } from '@osmosis/protocol/trajectory'
 import {
+  formatQuantity,
   divergenceOf,
   type Divergence as DivergencePlace,
   type RunTable,
@@ -8,7 +9,7 @@ import type { JSX } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 
 import type { ItemEnding } from '../../src/wire.ts'
-import { counted, rewardText } from '../format.ts'
+import { rewardText } from '../format.ts'
 import { Dot } from '../parts/dot.tsx'
 import { Failure } from './failure.tsx'
 import { Step } from './step.tsx'
@@ -55,7 +56,7 @@ export function Divergence({ table, items, trajectories, endings }: DivergencePr
       )}
       {same > 1 && (
         <button class="fold same-steps" aria-expanded={all} onClick={() => setAll(!all)}>
-          {all ? 'Hide equal steps' : `Show the ${counted(same, 'equal step')}`}
+          {all ? 'Hide equal steps' : `Show the ${formatQuantity(same, 'equal step')}`}
         </button>
       )}
       {environment !== null && !all && environment.at < first && (

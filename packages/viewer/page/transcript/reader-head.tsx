@@ -1,9 +1,9 @@
-import type { RunTable } from '@osmosis/eval/analysis'
+import { formatQuantity, type RunTable } from '@osmosis/eval/analysis'
 import type { Trajectory } from '@osmosis/protocol/trajectory'
 import type { JSX } from 'preact'
 
 import type { ItemEnding } from '../../src/wire.ts'
-import { compact, counted, duration, oneLine, rewardText } from '../format.ts'
+import { compact, duration, oneLine, rewardText } from '../format.ts'
 import { Dot } from '../parts/dot.tsx'
 import type { Go, Route } from '../route.ts'
 import type { DisplayedRun } from '../run/use-run.ts'
@@ -138,9 +138,9 @@ function Facts({ table, item }: { table: RunTable; item: number }): JSX.Element 
           <span class="dim">{name.replaceAll('_', ' ')}</span> <b>{value}</b>
         </span>
       ))}
-      <span>{counted(calls, 'model call')}</span>
+      <span>{formatQuantity(calls, 'model call')}</span>
       <span>
-        {counted(tools, 'tool call')}
+        {formatQuantity(tools, 'tool call')}
         {errors > 0 && <span class="alarm">, {errors} failed</span>}
       </span>
       {(prompt !== null || written !== null) && (

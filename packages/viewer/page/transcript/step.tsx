@@ -1,4 +1,6 @@
 import {
+  formatCount,
+  formatQuantity,
   answeredCalls,
   callNotes,
   isToolError,
@@ -11,7 +13,7 @@ import type { TrajectoryStep, TrajectoryToolCall } from '@osmosis/protocol/traje
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 
-import { counted, duration, oneLine, thousands } from '../format.ts'
+import { duration, oneLine } from '../format.ts'
 import { Block } from '../text/block.tsx'
 import { Boundary, plainText } from '../text/boundary.tsx'
 import { LongText } from '../text/long-text.tsx'
@@ -56,7 +58,7 @@ function DrawnStep({ step, here }: StepProps): JSX.Element {
       <div class={`step ${step.source}${here ? ' here' : ''}`} data-step={step.step_id}>
         <div class="who">
           <b>{step.source}</b>
-          {tokens !== null && <div>{thousands(tokens)} tok</div>}
+          {tokens !== null && <div>{formatCount(tokens)} tok</div>}
           {tookMs !== null && <div>{duration(tookMs)}</div>}
           {callNotes(step.metrics?.extra).map((note) => (
             <div key={note} title={samplingText(step.metrics?.extra)}>
@@ -67,7 +69,7 @@ function DrawnStep({ step, here }: StepProps): JSX.Element {
         <div>
           {!open && (
             <button class="fold folded" onClick={() => setOpen(true)}>
-              {`${counted(text.length, 'character')}: ${oneLine(text.slice(0, 200))}`}
+              {`${formatQuantity(text.length, 'character')}: ${oneLine(text.slice(0, 200))}`}
             </button>
           )}
           {open && step.reasoning_content && (

@@ -1,13 +1,7 @@
 import { userInfo } from 'node:os'
 
-import {
-  type AuditFinding,
-  auditRun,
-  type AuditVerdict,
-  auditVerdicts,
-  formatCount,
-  formatQuantity,
-} from '@osmosis/eval'
+import { formatCount, formatQuantity } from '@osmosis/eval/analysis'
+import { type AuditFinding, auditRun, type AuditVerdict, auditVerdicts } from '@osmosis/eval'
 
 import { gateFailedCode } from '../../command/exit-codes.ts'
 import { invalid } from '../../command/wrong-use.ts'

@@ -2,14 +2,13 @@ import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
+import { readEvalConfig, readRowTexts, type RunReader } from '@osmosis/eval'
 import {
   formatCount,
   formatQuantity,
-  readEvalConfig,
-  readRowTexts,
-  type RunReader,
-} from '@osmosis/eval'
-import type { ItemEvent, RunManifest } from '@osmosis/eval/analysis'
+  type ItemEvent,
+  type RunManifest,
+} from '@osmosis/eval/analysis'
 
 import { invalid } from '../../command/wrong-use.ts'
 import { resolvePath, standardError, standardOutput } from '../../command/command-context.ts'

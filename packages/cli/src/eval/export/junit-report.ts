@@ -1,5 +1,4 @@
-import { formatReward } from '@osmosis/eval'
-import type { ItemEvent, RunRow } from '@osmosis/eval/analysis'
+import { formatReward, type ItemEvent, type RunRow } from '@osmosis/eval/analysis'
 
 import { onOneLine, osmosisCommand, shortLine } from '../../command/terminal-text.ts'
 import { itemName, type ShownItem } from '../show/shown-items.ts'

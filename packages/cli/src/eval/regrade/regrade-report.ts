@@ -1,16 +1,10 @@
+import { gradedEvents, itemKey, type Grade, type Regrading, type RunReader } from '@osmosis/eval'
 import {
   formatCount,
   formatDuration,
   formatQuantity,
   formatReward,
   formatShare,
-  gradedEvents,
-  itemKey,
-  type Grade,
-  type Regrading,
-  type RunReader,
-} from '@osmosis/eval'
-import {
   compareRuns,
   rolloutName,
   RunTable,

@@ -1,15 +1,8 @@
 import path from 'node:path'
 import { createInterface } from 'node:readline/promises'
 
-import {
-  formatCount,
-  openRun,
-  openRunFolder,
-  regradeRun,
-  wholeGroups,
-  type RunReader,
-} from '@osmosis/eval'
-import type { ItemEvent } from '@osmosis/eval/analysis'
+import { openRun, openRunFolder, regradeRun, wholeGroups, type RunReader } from '@osmosis/eval'
+import { formatCount, type ItemEvent } from '@osmosis/eval/analysis'
 
 import { interruptedExitCode } from '../../command/exit-codes.ts'
 import { invalid, invalidEntrypoint } from '../../command/wrong-use.ts'

@@ -2,7 +2,7 @@ import { isRewardFunction } from '@osmosis/core'
 import { toScorer, type Scorer } from '@osmosis/eval'
 
 import { resolvePath } from '../../command/command-context.ts'
-import { invalid, invalidEntrypoint } from '../../command/exit-codes.ts'
+import { invalid, invalidEntrypoint } from '../../command/wrong-use.ts'
 import { loadExports, namedExport, splitSpec } from '../../inputs/load-module.ts'
 
 /**

@@ -10,7 +10,6 @@ import {
   type EvaluationResult,
   type RunStore,
   type Scorer,
-  formatCount,
 } from '@osmosis/eval'
 import type { FolderLock } from '@osmosis/protocol/files'
 

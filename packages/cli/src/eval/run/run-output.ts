@@ -2,15 +2,17 @@ import path from 'node:path'
 
 import {
   evaluationSummary,
-  formatCount,
-  formatQuantity,
-  formatDuration,
-  formatShare,
   measuredPasses,
   type EvaluationProgress,
   type EvaluationResult,
 } from '@osmosis/eval'
-import type { ItemEvent } from '@osmosis/eval/analysis'
+import {
+  formatCount,
+  formatDuration,
+  formatQuantity,
+  formatShare,
+  type ItemEvent,
+} from '@osmosis/eval/analysis'
 
 import { workingFolder } from '../../command/command-context.ts'
 import { gateFailedCode } from '../../command/exit-codes.ts'

@@ -1,13 +1,14 @@
-import { formatCount, formatQuantity, formatReward, formatShare } from '@osmosis/eval'
 import {
+  behaviourTexts,
+  changeText,
+  formatCount,
+  formatQuantity,
+  formatReward,
   compareRuns,
   type Comparison,
-  halfWidth,
   inputChanges,
   type BehaviourChange,
-  type PairedDifference,
   type RowChange,
-  unitText,
 } from '@osmosis/eval/analysis'
 
 import { gateFailedCode } from '../../command/exit-codes.ts'
@@ -25,7 +26,7 @@ import {
 } from '../../command/report.ts'
 import { type Cell, printMessage } from '../../command/terminal-text.ts'
 import type { EvalCompareFlags } from '../compare.ts'
-import { points, valueText, type Scale } from './figure-text.ts'
+import { valueText, type Scale } from './figure-text.ts'
 import { itemName, itemsOf, type ShownItem } from './shown-items.ts'
 import { findRun, lastComparableRuns, runsRoot, openShownRun, type ShownRun } from './shown-run.ts'
 
@@ -240,21 +241,6 @@ function rowsText({ comparison, a, b }: ComparedRuns): string {
   return `${sentences.join('; ')}.`
 }
 
-/** `+3.4 points ± 1.5`. */
-function changeText(difference: PairedDifference, scale: Scale): string {
-  const { value } = difference
-  if (value === null) return ''
-  const half = halfWidth(difference)
-  if (scale === 'share') {
-    return `${signOf(value)}${points(Math.abs(value))} points${half === null ? '' : ` ± ${points(half)}`}`
-  }
-  return `${signOf(value)}${formatReward(Math.abs(value))}${half === null ? '' : ` ± ${formatReward(half)}`}`
-}
-
-function signOf(value: number): string {
-  return value < 0 ? '−' : '+'
-}
-
 function facetRows(comparison: Comparison): (Cell | string)[][] {
   return comparison.facets.map(({ value, difference, verdict }) => [
     value,
@@ -271,40 +257,9 @@ function behaviourRows({ behaviour }: Comparison): (Cell | string)[][] {
 }
 
 /** Significant changes are bold. */
-function behaviourRow({
-  title,
-  unit,
-  before,
-  after,
-  difference,
-}: BehaviourChange): (Cell | string)[] {
-  const half = halfWidth(difference)
-  const change = difference.value ?? 0
-  const isSure = half !== null && Math.abs(change) > half
-  const text = `${signOf(change)}${amountText(Math.abs(change), unit, true)}${half === null ? '' : ` ± ${halfText(half, unit)}`}`
-  return [
-    title,
-    amountText(before, unit),
-    amountText(after, unit),
-    { text: change === 0 ? '' : text, format: isSure ? 'bold' : 'dim' },
-  ]
-}
-
-function halfText(half: number, unit: BehaviourChange['unit']): string {
-  return unit === 'share' ? points(half) : amountText(half, unit)
-}
-
-function amountText(value: number, unit: BehaviourChange['unit'], isChange = false): string {
-  switch (unit) {
-    case 'share':
-      return isChange ? `${points(value)} points` : formatShare(value)
-    case 'usd':
-      return unitText(value, 'dollars')
-    case 'seconds':
-      return `${value.toFixed(1)} s`
-    case 'count':
-      return value < 99.95 ? value.toFixed(1) : formatCount(Math.round(value))
-  }
+function behaviourRow(behaviour: BehaviourChange): (Cell | string)[] {
+  const { before, after, change, isSure } = behaviourTexts(behaviour)
+  return [behaviour.title, before, after, look(change, isSure ? 'bold' : 'dim')]
 }
 
 /** The rows that lost most, each with the command that shows its worst attempt. */

@@ -1,8 +1,14 @@
 import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { formatCount, formatQuantity } from '@osmosis/eval'
-import { isThrown, rolloutName, type ItemEvent, type RunManifest } from '@osmosis/eval/analysis'
+import {
+  formatCount,
+  formatQuantity,
+  isThrown,
+  rolloutName,
+  type ItemEvent,
+  type RunManifest,
+} from '@osmosis/eval/analysis'
 
 import { dim, indented, look, type Section } from '../../command/report.ts'
 import { onOneLine, plain } from '../../command/terminal-text.ts'

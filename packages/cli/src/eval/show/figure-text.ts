@@ -1,5 +1,11 @@
-import { formatReward, formatShare } from '@osmosis/eval'
-import { halfWidth, type Estimate } from '@osmosis/eval/analysis'
+import {
+  fewestRows,
+  points,
+  formatReward,
+  formatShare,
+  halfWidth,
+  type Estimate,
+} from '@osmosis/eval/analysis'
 
 /** How a figure is written: shares in per cent, others as plain numbers. */
 export type Scale = 'share' | 'plain'
@@ -9,9 +15,6 @@ export function valueText({ value }: Pick<Estimate, 'value'>, scale: Scale): str
   if (value === null) return 'none'
   return scale === 'share' ? formatShare(value) : formatReward(value)
 }
-
-/** Intervals of fewer rows are too wide to be useful. */
-export const fewestRows = 5
 
 /** `between 51.5 and 55.9 %`; undefined without an interval. */
 export function intervalText({ ci95, rows }: Estimate, scale: Scale): string | undefined {
@@ -32,11 +35,6 @@ export function briefText(estimate: Estimate, scale: Scale): string {
   if (value === 0) return `${text} (at most ${points(ci95[1])})`
   if (value === 1) return `${text} (at least ${points(ci95[0])})`
   return `${text} ± ${points(half)}`
-}
-
-/** A share without its sign: `2.2`. */
-export function points(share: number): string {
-  return (100 * share).toFixed(1)
 }
 
 /** How long ago it was, from a time as ISO 8601. */

@@ -1,5 +1,11 @@
-import { formatCount } from '@osmosis/eval'
-import { findings, meanValue, passRate, RunTable, type Finding } from '@osmosis/eval/analysis'
+import {
+  formatCount,
+  findings,
+  meanValue,
+  passRate,
+  RunTable,
+  type Finding,
+} from '@osmosis/eval/analysis'
 
 import {
   dim,

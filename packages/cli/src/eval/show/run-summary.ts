@@ -1,5 +1,8 @@
-import { formatCount, formatDuration, formatQuantity } from '@osmosis/eval'
 import {
+  formatCount,
+  formatDuration,
+  formatQuantity,
+  fewestRows,
   findings,
   reportFigures,
   rolloutName,
@@ -25,7 +28,7 @@ import {
 } from '../../command/report.ts'
 import { type Cell, shortLine } from '../../command/terminal-text.ts'
 import { failureKinds, kindSection } from './failure-lines.ts'
-import { fewestRows, intervalText } from './figure-text.ts'
+import { intervalText } from './figure-text.ts'
 import type { ReportedRun, ShownItems, ShownRunState } from './shown-run.ts'
 
 /**

@@ -1,12 +1,7 @@
+import { type ListedRun, listRuns, listTrainings, readTrainingJournal } from '@osmosis/eval'
 import {
   formatCount,
   formatQuantity,
-  type ListedRun,
-  listRuns,
-  listTrainings,
-  readTrainingJournal,
-} from '@osmosis/eval'
-import {
   type Estimate,
   meanValue,
   passRate,

@@ -1,13 +1,9 @@
 import path from 'node:path'
 
+import { openRun, readTrainingJournal, trainingRuns } from '@osmosis/eval'
 import {
   formatCount,
   formatQuantity,
-  openRun,
-  readTrainingJournal,
-  trainingRuns,
-} from '@osmosis/eval'
-import {
   rowHistories,
   type RowHistory,
   runStatistics,

@@ -1,5 +1,6 @@
-import { formatCount, formatQuantity } from '@osmosis/eval'
 import {
+  formatCount,
+  formatQuantity,
   answeredCalls,
   callNotes,
   callsBeside,

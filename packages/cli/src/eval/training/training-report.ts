@@ -1,11 +1,9 @@
+import { trainingWriter } from '@osmosis/eval'
 import {
   formatCount,
   formatDuration,
   formatReward,
   formatShare,
-  trainingWriter,
-} from '@osmosis/eval'
-import {
   type AlarmGroup,
   alarmGroups,
   behaviourChange,

@@ -4,7 +4,7 @@ import path from 'node:path'
 
 import { Command } from '@commander-js/extra-typings'
 import { OsmosisError } from '@osmosis/core'
-import { formatCount } from '@osmosis/eval'
+import { formatCount } from '@osmosis/eval/analysis'
 import {
   estimateLearner,
   localLearnerIdentity,

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { Command } from '@commander-js/extra-typings'
-import { formatCount } from '@osmosis/eval'
 import {
+  formatCount,
   trainingSettings,
   type TrainingSetting,
   type TrainingSettings,

@@ -1,5 +1,6 @@
 import path from 'node:path'
 
+import type { EvaluationProgress } from '@osmosis/eval'
 import {
   formatCount,
   formatDuration,

@@ -2,7 +2,8 @@ import path from 'node:path'
 import { readdir, readFile } from 'node:fs/promises'
 
 import { errorMessage, isOsmosisError } from '@osmosis/core'
-import { findWorkspaceRoot, formatQuantity, readTrainingConfig } from '@osmosis/eval'
+import { formatQuantity } from '@osmosis/eval/analysis'
+import { findWorkspaceRoot, readTrainingConfig } from '@osmosis/eval'
 
 import {
   type CheckFinding,

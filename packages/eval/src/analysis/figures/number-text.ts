@@ -6,8 +6,8 @@ export function formatCount(count: number): string {
 }
 
 /** `1 row`, `20 rows`. */
-export function formatQuantity(count: number, noun: string): string {
-  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`
+export function formatQuantity(count: number, noun: string, plural = `${noun}s`): string {
+  return `${formatCount(count)} ${count === 1 ? noun : plural}`
 }
 
 /** A reward, with up to three decimals. */
@@ -16,8 +16,20 @@ export function formatReward(reward: number): string {
 }
 
 /** `81.3 %`. */
-export function formatShare(share: number): string {
-  return `${(share * 100).toFixed(1)} %`
+export function formatShare(share: number, digits = 1): string {
+  return `${points(share, digits)} %`
+}
+
+/** A share in points, without a unit: `2.2`. */
+export function points(share: number, digits = 1): string {
+  return (100 * share).toFixed(digits)
+}
+
+/** With a plus or a true minus; 0 without any. */
+export function signed(value: number, digits = 1): string {
+  const text = Math.abs(value).toFixed(digits)
+  if (Number(text) === 0) return text
+  return value < 0 ? `−${text}` : `+${text}`
 }
 
 /** `$12.30`; four decimals below a dollar. */

@@ -8,6 +8,9 @@ export interface Estimate {
   readonly rows: number
 }
 
+/** Intervals of fewer rows are too wide to be useful. */
+export const fewestRows = 5
+
 /** The contribution of one row to a ratio of sums. */
 export interface RowShare {
   readonly sum: number
