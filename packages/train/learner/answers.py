@@ -7,6 +7,8 @@ import threading
 import uuid
 from array import array
 from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import schema_types
 from bodies import Problem
@@ -23,8 +25,7 @@ def parse_answer(text, tools, template):
             message["reasoning_content"] = thinking[1].strip("\n")
             content = (thinking[2] or "").lstrip("\n")
     if tools:
-        _, parse, _ = tool_family(template)
-        content, calls = parse(content, {tool["function"]["name"]: tool["function"] for tool in tools})
+        content, calls = tool_family(template).read_calls(content, {tool["function"]["name"]: tool["function"] for tool in tools})
     message["content"] = content if content.strip() or not calls else None
     if calls:
         message["tool_calls"] = [
@@ -33,16 +34,32 @@ def parse_answer(text, tools, template):
     return message
 
 
-def tool_family(template):
-    """How a model calls tools, by its chat template: the name of its family, a function (content, tools) -> (content without
-    calls, [(name, arguments)]) or None, and the name of vLLM's parser. A call that cannot be read stays in the content."""
-    families = [
-        (DESCRIBED, "Hermes", _hermes_calls, "hermes"),
-        ("<arg_key>", "GLM", None, None), (r"<\|channel\|>", "gpt-oss", None, None), (r"<\|tool_call>", "Gemma", None, None),
-        (r"<\|tool_call_start\|>", "LFM2", None, None), ("tool▁call", "DeepSeek", None, None), (r"\[TOOL_CALLS\]", "Mistral", None, None),
-        ("<tool_call>.*<function=", "Qwen3-Coder", _xml_calls, "qwen3_coder"), ("<tool_call>", "Hermes", _hermes_calls, "hermes"),
-        (r'<\|start_header_id\|>.*"parameters": ', "Llama 3", _llama_calls, "llama3_json")]
-    return next((family for mark, *family in families if re.search(mark, template, re.DOTALL)), ("an unknown family", None, None))
+@dataclass(frozen=True)
+class ToolFamily:
+    """How models call tools. `read_calls`: a function (content, tools) -> (content without calls, [(name, arguments)]); None where calls
+    cannot be read. One that cannot be read stays in the content. `parser`: vLLM's name of it."""
+
+    name: str
+    read_calls: Callable | None = None
+    parser: str | None = None
+
+
+def tool_family(template: str) -> ToolFamily:
+    """The family of a model, by its chat template."""
+    hermes = ToolFamily("Hermes", _hermes_calls, "hermes")
+    families = {
+        DESCRIBED: hermes,
+        "<arg_key>": ToolFamily("GLM"),
+        r"<\|channel\|>": ToolFamily("gpt-oss"),
+        r"<\|tool_call>": ToolFamily("Gemma"),
+        r"<\|tool_call_start\|>": ToolFamily("LFM2"),
+        "tool▁call": ToolFamily("DeepSeek"),
+        r"\[TOOL_CALLS\]": ToolFamily("Mistral"),
+        "<tool_call>.*<function=": ToolFamily("Qwen3-Coder", _xml_calls, "qwen3_coder"),
+        "<tool_call>": hermes,
+        r'<\|start_header_id\|>.*"parameters": ': ToolFamily("Llama 3", _llama_calls, "llama3_json")}
+    found = (family for mark, family in families.items() if re.search(mark, template, re.DOTALL))
+    return next(found, ToolFamily("an unknown family"))
 
 
 def _hermes_calls(text, tools):

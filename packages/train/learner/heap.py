@@ -14,6 +14,6 @@ def return_freed_memory():
     _glibc("malloc_trim", 0)
 
 
-def _glibc(function, *arguments):
+def _glibc(function: str, *arguments: int):
     with contextlib.suppress(OSError, AttributeError):  # other systems lack it
         getattr(ctypes.CDLL(None), function)(*arguments)

@@ -58,8 +58,8 @@ from answers import Conversations, parse_answer, tool_family
 from bodies import (
     PatientFile, Problem, aside, check_sampling, is_number, out_of_memory, read_count, read_folder, read_json, read_length, read_list,
     read_messages, read_number, read_object, read_offered, read_stop, read_temperature, replacing, stream)
-from loggers import SERVICES, Loggers
 from heap import return_freed_memory
+from loggers import SERVICES, Loggers
 from memory import plan_memory
 from policy import TransformersPolicy
 from probe import fail
@@ -102,9 +102,9 @@ class Learner:
         check_sampling(body)
         messages, tools, stop = self.conversations.roles(read_messages(body.get("messages"))), read_offered(body), read_stop(body.get("stop"))
         settings, _ = read_object(body, "chat_template_kwargs"), read_object(body, "stream_options")
-        family, parse, _ = tool_family(self.policy.template)
-        if tools and not parse:
-            raise Problem(400, f"{self.policy.name} cannot be given tools: by its chat template it calls them in the form of {family}, and "
+        family = tool_family(self.policy.template)
+        if tools and not family.read_calls:
+            raise Problem(400, f"{self.policy.name} cannot be given tools: by its chat template it calls them in the form of {family.name}, and "
                           "only those of Hermes and Qwen, Qwen3-Coder and Llama 3 can be read.", "tools_unsupported")
         if body.get("n") not in (None, 1):
             raise Problem(400, "`n` must be 1: send one request per answer.")
@@ -447,7 +447,7 @@ def main():
     policy = make(options, weights=False)
     options.micro_batch_tokens = options.micro_batch_tokens or (1024 if policy.device.type == "cpu" else 8192)
     room = plan_memory(policy, options)
-    _, _, parser = tool_family(policy.template)
+    parser = tool_family(policy.template).parser
     line = {
         "model": policy.name, "revision": policy.revision, "device": str(policy.device), "dtype": str(policy.dtype).removeprefix("torch."),
         "weights": sum(w.numel() for w in policy.module.parameters()),

@@ -285,8 +285,8 @@ class Parsing(unittest.TestCase):
             ("<tool_call> <arg_key>", "GLM"), ("<|channel|>", "gpt-oss"), ("<|tool_call>", "Gemma"), ("<|tool_call_start|>", "LFM2"),
             ("<｜tool▁call▁begin｜>", "DeepSeek"), ("[TOOL_CALLS]", "Mistral"), ("tools", "an unknown family"),
             ("<seed:tool_call> <function=", "an unknown family")]:
-            name, parse, parser = answers.tool_family(template)
-            self.assertEqual((name, bool(parse), bool(parser)), (expected, template in TEMPLATES.values(), template in TEMPLATES.values()))
+            family = answers.tool_family(template)
+            self.assertEqual((family.name, bool(family.read_calls), bool(family.parser)), (expected, template in TEMPLATES.values(), template in TEMPLATES.values()))
 
 
 def tiny_policy(weights):
