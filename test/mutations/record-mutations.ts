@@ -98,12 +98,12 @@ export const recordMutations: readonly Mutation[] = [
     [
       [
         'calls that are no training data go to the policy',
-        'const isOwn = trainable || auxiliaryUrl === undefined',
+        'const isOwn = use.trainable || auxiliaryUrl === undefined',
         'const isOwn = true',
       ],
       [
         'all calls go to the auxiliary URL',
-        'const isOwn = trainable || auxiliaryUrl === undefined',
+        'const isOwn = use.trainable || auxiliaryUrl === undefined',
         'const isOwn = auxiliaryUrl === undefined',
       ],
     ],
@@ -167,25 +167,36 @@ export const recordMutations: readonly Mutation[] = [
     ],
   ),
   ...mutationsOf(
-    'packages/core/src/policy/policy-client.ts',
+    'packages/core/src/policy/ongoing-call.ts',
     [`${policy}/limits-and-withdrawal.test.ts`],
     [
       [
         'tokens never reach the limits of a rollout',
-        'this.#route.budget?.spend(completion.usage)',
+        'this.#options.budget?.spend(completion.usage)',
         '',
       ],
       [
         'only whole answers are counted',
-        'this.#route.budget?.spend(completion.usage)',
-        'if (answered === undefined) this.#route.budget?.spend(completion.usage)',
+        'this.#options.budget?.spend(completion.usage)',
+        'if (this.#options.answered === undefined) this.#options.budget?.spend(completion.usage)',
       ],
-      ['calls are not counted', '      route.budget?.begin()\n', ''],
       [
         'an answer that the agent does not read to its end costs nothing',
-        '} else this.#succeed(call, answer, answered)',
-        '} else call.succeed(answer.recorded(), { shown: answer.completion().choices[0]?.message })',
+        '      this.succeed(this.answer)\n',
+        '      this.#end(undefined)\n',
       ],
+      [
+        'calls with a signal of their own go on when the rollout has ended',
+        'AbortSignal.any([signal, own])',
+        'own',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/core/src/policy/policy-client.ts',
+    [`${policy}/limits-and-withdrawal.test.ts`],
+    [
+      ['calls are not counted', '    budget?.begin()\n', ''],
       [
         'a rollout is not told that it was withdrawn',
         '    this.#route.onWithdrawn?.(reason)\n',
@@ -215,11 +226,6 @@ export const recordMutations: readonly Mutation[] = [
         'any refusal is a withdrawal',
         '(error.status === 404 || error.status === 410)',
         '(error.status ?? 0) < 500',
-      ],
-      [
-        'calls with a signal of their own go on when the rollout has ended',
-        'AbortSignal.any([route.signal, options.signal])',
-        'options.signal',
       ],
     ],
   ),

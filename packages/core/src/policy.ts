@@ -19,9 +19,13 @@ export type {
   ChatToolCallDelta,
   ChatUsage,
 } from './policy/chat-completion.ts'
-export { answerReader } from './policy/answer/answer-reader.ts'
+export {
+  type AnswerListener,
+  PassingAnswer,
+  StreamedAnswer,
+  type StreamedAnswerOptions,
+} from './policy/answer/streamed-answer.ts'
 export { argumentsObject, nameForAgent } from './policy/malformed-calls.ts'
-export { PassingAnswer, type AnswerListener } from './policy/passing-answer.ts'
 export { isFullContext } from './policy/full-context.ts'
 export type { PolicyClient } from './policy/policy-client.ts'
 export type { PolicyCallOptions } from './policy/policy-stream.ts'

@@ -11,7 +11,12 @@ import { pipeline } from 'node:stream/promises'
 
 import { errorMessage, getRolloutContext, isOsmosisError } from '@osmosis/core'
 import { carriesKey, parseJson } from '@osmosis/core/http'
-import { answerReader, purposeHeader, trainableHeader, useHeaderNames } from '@osmosis/core/policy'
+import {
+  purposeHeader,
+  StreamedAnswer,
+  trainableHeader,
+  useHeaderNames,
+} from '@osmosis/core/policy'
 
 import type {
   PolicyProxy,
@@ -25,6 +30,7 @@ import {
   type Dialect,
   type DialectAnswer,
   type DialectEvent,
+  type DialectExchange,
   type DialectFailure,
   conversationAt,
   eventText,
@@ -189,7 +195,7 @@ class ProxiedCalls {
       send(response, failure.status, dialect.error(failure))
       return
     }
-    const events = answerEvents(answered, answer)
+    const events = answerEvents(answered, chat, answer)
     if (body['stream'] === true) {
       response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
       const failed = (error: unknown): DialectEvent => answer.failed(failureOf(error))
@@ -325,19 +331,27 @@ async function* eventTexts(
  */
 async function* answerEvents(
   answered: Response,
+  request: DialectExchange['chat'],
   answer: DialectAnswer,
 ): AsyncGenerator<readonly DialectEvent[]> {
   const parts = new AnswerSegments()
   // The policy client has checked the limits.
-  const reader = answerReader('text/event-stream', Infinity)
+  const streamed = new StreamedAnswer('text/event-stream', { request, maxLineBytes: Infinity })
+  const events = (): DialectEvent[] => {
+    const pieces: DialectEvent[] = []
+    for (let chunk = streamed.read(); chunk !== undefined; chunk = streamed.read()) {
+      for (const piece of parts.add(chunk)) pieces.push(...answer.piece(piece))
+    }
+    return pieces
+  }
   yield answer.begin()
   for await (const bytes of answered.body as AsyncIterable<Uint8Array>) {
-    reader.add([bytes])
-    const pieces = reader.take().flatMap((chunk) => parts.add(chunk))
-    if (pieces.length > 0) yield pieces.flatMap((piece) => answer.piece(piece))
+    streamed.add([bytes])
+    const read = events()
+    if (read.length > 0) yield read
   }
-  reader.end()
-  yield parts.rest().flatMap((piece) => answer.piece(piece))
+  streamed.end()
+  yield [...events(), ...parts.rest().flatMap((piece) => answer.piece(piece))]
   yield answer.end(parts.end)
 }
 

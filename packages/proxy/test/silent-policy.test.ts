@@ -1,4 +1,4 @@
-import { answerReader } from '@osmosis/core/policy'
+import { StreamedAnswer } from '@osmosis/core/policy'
 import { expect, it, onTestFinished, vi } from 'vitest'
 
 import { chunk } from '../../../test/kit/index.ts'
@@ -67,9 +67,11 @@ it('clients of chat completions read such a stream as if nothing had been there'
   })
   vi.advanceTimersByTime(60_000)
   going.resolve()
-  const reader = answerReader('text/event-stream', Infinity)
-  reader.add([new TextEncoder().encode(await readUntil(/\[DONE\]/))])
-  const said = reader.take().map(({ choices }) => choices?.[0]?.delta?.content)
+  const answer = new StreamedAnswer('text/event-stream')
+  answer.add([new TextEncoder().encode(await readUntil(/\[DONE\]/))])
+  const said: unknown[] = []
+  for (let read = answer.read(); read; read = answer.read())
+    said.push(read.choices[0]?.delta?.content)
   expect(said).toEqual(['one', 'two'])
 })
 

@@ -114,7 +114,11 @@ export async function foreignText(
   answer: HttpResponse,
   authorization: string | undefined,
 ): Promise<string> {
-  const text = readableText((await readRefusal(answer, authorization)).text)
+  return noCompletion(answer, readableText((await readRefusal(answer, authorization)).text))
+}
+
+/** The same with its text; '' for none. */
+export function noCompletion(answer: HttpResponse, text: string): string {
   const sentence = `answered ${answer.status}${contentText(answer)}, which is not a chat completion`
   return text === '' ? sentence : `${sentence}: ${text}`
 }

@@ -12,19 +12,16 @@ import type {
   ChatCompletionChunk,
   ChatCompletionRequest,
 } from './chat-completion.ts'
-import type { EndedCall } from '../tracing/call-attributes.ts'
-import type { CallTrace, RolloutTrace, TracedCall } from '../tracing/rollout-trace.ts'
+import type { RolloutTrace } from '../tracing/rollout-trace.ts'
 import type { PolicyLimits } from './answer/answer-limits.ts'
 import type { RolloutBudget } from '../workflow/rollout-limits.ts'
-import { isLostBeforeAnswer, PolicyAnswer, unreadable } from './answer/answer-stream.ts'
-import type { CallLog, CallRecorder, MeasuredCall } from './call-log.ts'
-import { CompletionAccumulator } from './answer/completion-accumulator.ts'
+import { isLostBeforeAnswer, PolicyAnswer } from './answer/policy-answer.ts'
+import type { CallLog } from './call-log.ts'
+import { OngoingCall } from './ongoing-call.ts'
 import {
   aboutCall,
   callUse,
-  type CallUse,
   policyHeaders,
-  type PolicyIdentity,
   type PolicyWire,
   wireRequest,
   type WireSettings,
@@ -43,7 +40,6 @@ import {
   type PolicyCallOptions,
   type PolicyStream,
   policyStream,
-  stoppedReading,
 } from './policy-stream.ts'
 
 /**
@@ -147,130 +143,87 @@ class PolicyCalls {
     options: PolicyCallOptions,
     answered?: Answered,
   ): AsyncGenerator<ChatCompletionChunk, ChatCompletion> {
-    const route = this.#route
-    const { log, trace } = this.#sample
-    const signal = options.signal ? AbortSignal.any([route.signal, options.signal]) : route.signal
-    let call: CallRecorder | undefined
-    let traced: CallTrace | undefined
-    let ended: (() => void) | undefined
-    let reading: PolicyAnswer | undefined
-    let answer: CompletionAccumulator | undefined
-    let failure: unknown
+    const { signal, budget } = this.#route
+    const call = new OngoingCall({ signal, own: options.signal, budget, answered })
     try {
-      signal.throwIfAborted()
-      assertOneAnswer(request)
-      route.budget?.begin()
-      const use = callUse(options)
-      const settings = wireRequest(this.#wire, request)
-      call = log.begin(request.messages, aboutCall(settings, use))
-      traced = trace?.call(this.#tracedCall(), { ...settings, messages: request.messages })
-      const headers = traced ? { ...options.headers, ...traced.headers() } : options.headers
-      const { callBegins, beforeCall } = route
-      const url = this.#urlOf(use)
-      if (callBegins) ended = await callBegins({ endpoint: url.href, signal })
-      if (beforeCall) await untilAborted(signal, beforeCall)
-      const body = bodyOf(settings, call.messagesJson())
-      const sent = {
-        url,
-        headers: policyHeaders(this.#identity(), headers, use),
-        body,
-        signal,
-        names: route.names,
-      }
-      let begun: BegunAnswer
-      try {
-        begun = await this.#begin(sent, call)
-      } catch (error) {
-        begun = await this.#retry(error, sent, call, options.retries)
-      }
-      reading = begun.reading
-      answer = new CompletionAccumulator(request, log.aliases)
-      const add = chunkAdder(answer, call, signal)
-      for (
-        let { chunks } = begun;
-        chunks.length > 0 || !reading.complete;
-        chunks = reading.complete ? [] : await reading.next()
-      ) {
-        if (answered === undefined) chunks.forEach(add)
-        else for (const chunk of chunks) yield add(chunk)
-      }
+      const answer = await this.#begin(call, request, options)
+      do {
+        for (let chunk = answer.read(); chunk !== undefined; chunk = answer.read()) {
+          call.signal.throwIfAborted()
+          call.recorder?.firstChunk()
+          if (answered !== undefined) yield chunk
+        }
+      } while (await answer.more())
       // An aborted connection can look like an ordinary end of the answer.
-      signal.throwIfAborted()
-      const rest = answer.end()
-      if (answered !== undefined && rest !== undefined) yield rest
-      return this.#succeed(call, answer, answered)
+      call.signal.throwIfAborted()
+      return call.succeed(answer)
     } catch (error) {
-      const reason = this.#isWithdrawal(error) ? this.#withdrawn(error) : error
-      // An abort can arrive as any error; its reason says what happened.
-      failure = signal.aborted ? signal.reason : reason
-      answered?.reject(failure)
-      if (options.signal?.aborted) call?.leave(failure)
-      else call?.fail(failure)
-      throw failure
+      throw call.fail(this.#isWithdrawal(error) ? this.#withdrawn(error) : error)
     } finally {
-      reading?.close()
-      // The caller stopped reading. Only usage can follow the finish reason, so after it the answer is
-      // complete; before it, the call failed.
-      if (call && !call.settled) {
-        if (answer?.finishReason === undefined) {
-          failure = stoppedReading()
-          call.leave(failure)
-          answered?.reject(failure)
-        } else this.#succeed(call, answer, answered)
-      }
-      ended?.()
-      traced?.end(call?.measured && answeredCall(call.measured, answer), failure)
+      call.leave()
     }
   }
 
-  /** Records the answer, and returns it as the agent gets it. */
-  #succeed(
-    call: CallRecorder,
-    answer: CompletionAccumulator,
-    answered: Answered | undefined,
-  ): ChatCompletion {
-    const completion = answer.completion()
-    call.succeed(answer.recorded(), { shown: completion.choices[0]?.message })
-    this.#route.budget?.spend(completion.usage)
-    answered?.resolve(completion)
-    return completion
+  /** Records the request, and sends it until an answer begins. */
+  async #begin(
+    call: OngoingCall,
+    request: ChatCompletionRequest,
+    options: PolicyCallOptions,
+  ): Promise<PolicyAnswer> {
+    const { rolloutId, apiKey, endpoint, names, limits, budget, ...route } = this.#route
+    const { id: sampleId, log, trace } = this.#sample
+    const { signal } = call
+    signal.throwIfAborted()
+    assertOneAnswer(request)
+    budget?.begin()
+    const use = callUse(options)
+    const settings = wireRequest(this.#wire, request)
+    const recorder = log.begin(request.messages, aboutCall(settings, use))
+    call.recorder = recorder
+    const { model, stream: streams, auxiliaryUrl } = this.#wire
+    call.trace = trace?.call(
+      { sampleId, endpoint: endpoint.url, model, streams },
+      { ...settings, messages: request.messages },
+    )
+    const isOwn = use.trainable || auxiliaryUrl === undefined
+    const url = isOwn ? endpoint.url : completionsUrl(auxiliaryUrl)
+    call.release = await route.callBegins?.({ endpoint: url.href, signal })
+    if (route.beforeCall) await untilAborted(signal, route.beforeCall)
+    const headers = policyHeaders(
+      { rolloutId, sampleId, apiKey },
+      { ...options.headers, ...call.trace?.headers() },
+      use,
+    )
+    const sent = { headers, body: bodyOf(settings, recorder.messagesJson()), signal, names }
+    const { aliases } = log
+    const send = async (): Promise<PolicyAnswer> => {
+      recorder.attempts += 1
+      const answer = new PolicyAnswer(await this.#post(url, sent), limits, { request, aliases })
+      call.answer = answer
+      await answer.begin()
+      return answer
+    }
+    return send().catch((error: unknown) => this.#retry(error, send, signal, options.retries))
   }
 
-  #urlOf({ trainable }: CallUse): URL {
-    const { auxiliaryUrl } = this.#wire
-    const isOwn = trainable || auxiliaryUrl === undefined
-    return isOwn ? this.#route.endpoint.url : completionsUrl(auxiliaryUrl)
-  }
-
-  /** Sends the request, and waits for the beginning of the answer. */
-  async #begin(sent: SentRequest, call: CallRecorder): Promise<BegunAnswer> {
-    call.attempts += 1
-    const { url, ...request } = sent
+  async #post(url: URL, request: HttpRequest): Promise<HttpResponse> {
     const started = await this.#transport.post(url, request)
-    if (isForeign(started)) throw await this.#foreign(started, sent)
-    const reading = new PolicyAnswer(started, this.#route.limits)
-    try {
-      let chunks = await reading.next()
-      // Events that only keep the connection alive are no answer.
-      while (chunks.length === 0 && !reading.complete) chunks = await reading.next()
-      return { reading, chunks }
-    } catch (error) {
-      reading.close()
-      throw error
-    }
+    if (!isForeign(started)) return started
+    const text = await foreignText(started, request.headers['authorization'])
+    request.signal.throwIfAborted()
+    throw new OsmosisError('policy_stream_error', `The policy endpoint ${text} (${url.href})`)
   }
 
   /** Only until the answer starts: a retry after that would be a second sample. */
   #retry(
     failure: unknown,
-    sent: SentRequest,
-    call: CallRecorder,
+    send: () => Promise<PolicyAnswer>,
+    signal: AbortSignal,
     retries = 2,
-  ): Promise<BegunAnswer> {
-    const { signal } = sent
+  ): Promise<PolicyAnswer> {
     const { paused, limits } = this.#route
     const isTransient = (error: unknown): boolean => this.#isTransient(error)
-    return retryFailed(failure, () => this.#begin(sent, call), {
+    return retryFailed(failure, send, {
       retries,
       minDelayMs: 500,
       maxDelayMs: 8_000,
@@ -278,15 +231,6 @@ class PolicyCalls {
       isRetryable: isTransient,
       pause: pausesOf(isTransient, { signal, paused, awaySeconds: limits.awaySeconds }),
     })
-  }
-
-  async #foreign(
-    answer: HttpResponse,
-    { url, headers, signal }: SentRequest,
-  ): Promise<OsmosisError> {
-    const text = await foreignText(answer, headers['authorization'])
-    signal.throwIfAborted()
-    return new OsmosisError('policy_stream_error', `The policy endpoint ${text} (${url.href})`)
   }
 
   #isWithdrawal(error: unknown): error is OsmosisError {
@@ -309,25 +253,6 @@ class PolicyCalls {
     this.#route.onWithdrawn?.(reason)
     return reason
   }
-
-  #tracedCall(): TracedCall {
-    const { model, stream } = this.#wire
-    const { url } = this.#route.endpoint
-    return { sampleId: this.#sample.id, endpoint: url, model, streams: stream }
-  }
-
-  #identity(): PolicyIdentity {
-    const { rolloutId, apiKey } = this.#route
-    return { rolloutId, sampleId: this.#sample.id, apiKey }
-  }
-}
-
-type SentRequest = HttpRequest & { readonly url: URL }
-
-/** An answer whose first chunks have arrived. */
-interface BegunAnswer {
-  readonly reading: PolicyAnswer
-  readonly chunks: readonly ChatCompletionChunk[]
 }
 
 /** The only result of a generator that yields no chunks. */
@@ -335,13 +260,6 @@ function wholeAnswer({
   value,
 }: IteratorResult<ChatCompletionChunk, ChatCompletion>): ChatCompletion {
   return value as ChatCompletion
-}
-
-function answeredCall(call: MeasuredCall, answer: CompletionAccumulator | undefined): EndedCall {
-  if (call.error !== null || answer === undefined)
-    return { call, responseId: undefined, message: undefined }
-  const { id, choices } = answer.recorded()
-  return { call, responseId: id || undefined, message: choices[0]?.message }
 }
 
 function isGone(error: unknown): error is OsmosisError {
@@ -369,21 +287,4 @@ function assertOneAnswer({ messages, n }: ChatCompletionRequest): void {
     'invalid_request',
     `n must be 1, got ${JSON.stringify(n)}: make several calls for several answers, so that each is recorded.`,
   )
-}
-
-/** Adds chunks to an answer, unless the call was aborted, and returns them as the agent gets them. */
-function chunkAdder(
-  answer: CompletionAccumulator,
-  call: CallRecorder,
-  signal: AbortSignal,
-): (chunk: ChatCompletionChunk) => ChatCompletionChunk {
-  return (chunk) => {
-    signal.throwIfAborted()
-    call.firstChunk()
-    try {
-      return answer.add(chunk)
-    } catch (cause) {
-      throw unreadable('a chunk', chunk, cause)
-    }
-  }
 }

@@ -31,32 +31,31 @@ export const defaultPolicyLimits: Required<PolicyLimits> = {
   awaySeconds: awayPatienceMs / 1000,
 }
 
-const mayBeZero = new Set(['awaySeconds'])
-
 /**
  * The limits with their defaults.
  *
  * @param of - the owner of the limits, for error messages
  * @throws OsmosisError with code `invalid_config`
  */
-export function policyLimits(of: string, limits: PolicyLimits | undefined): Required<PolicyLimits> {
-  if (limits === undefined) return defaultPolicyLimits
-  for (const [name, value] of Object.entries(limits)) {
-    if (!(name in defaultPolicyLimits)) {
+export function policyLimits(of: string, limits: PolicyLimits = {}): Required<PolicyLimits> {
+  const all: Record<string, number> = { ...defaultPolicyLimits }
+  for (const [name, value] of Object.entries(limits) as [string, number | undefined][]) {
+    if (all[name] === undefined) {
+      const known = Object.keys(defaultPolicyLimits).join(', ')
       throw new OsmosisError(
         'invalid_config',
-        `policyLimits of ${of} has an unknown key ${JSON.stringify(name)}: it takes ${Object.keys(defaultPolicyLimits).join(', ')}.`,
+        `policyLimits of ${of} has an unknown key ${JSON.stringify(name)}: it takes ${known}.`,
       )
     }
-    const isZero = value === 0 && mayBeZero.has(name)
-    if (value !== undefined && !isZero && !(typeof value === 'number' && value > 0)) {
-      const wanted = mayBeZero.has(name) ? 'at least 0' : 'a number above 0'
+    if (value === undefined) continue
+    const wanted = name === 'awaySeconds' ? 'at least 0' : 'a number above 0'
+    if (typeof value !== 'number' || !(value > 0 || (value === 0 && name === 'awaySeconds'))) {
       throw new OsmosisError(
         'invalid_config',
         `policyLimits.${name} of ${of} must be ${wanted}, got ${String(value)}.`,
       )
     }
+    all[name] = value
   }
-  const given = Object.entries(limits).filter(([, value]) => value !== undefined)
-  return { ...defaultPolicyLimits, ...Object.fromEntries(given) }
+  return all as unknown as Required<PolicyLimits>
 }

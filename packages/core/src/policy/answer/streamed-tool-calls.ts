@@ -24,8 +24,8 @@ interface StreamedToolCall {
  */
 export class StreamedToolCalls {
   readonly #entries: StreamedToolCall[] = []
-  // An answer may have 100,000 calls, so nothing searches in all of them.
-  readonly #latest = new LatestCalls()
+  /** The latest call by what the server told it by: an answer may have 100,000 calls, so nothing searches in all of them. */
+  readonly #latest = new Map<string, StreamedToolCall>()
   /** How many calls the agent knows: it gets them in their order. */
   #known = 0
   readonly #aliases: CallAliases
@@ -100,19 +100,20 @@ export class StreamedToolCalls {
     named: Set<StreamedToolCall>,
     shown: ChatToolCallDelta[],
   ): void {
-    assertShape(delta)
-    const name = delta.function?.name || ''
-    const text = argumentsText(delta.function?.arguments)
-    const entry = this.#continued(delta, name, text, named) ?? this.#start(delta)
+    const { index, id, function: called } = delta
+    const [name, text] = [called?.name || '', called?.arguments || '']
+    const read = { index, id, name, text }
+    const known = this.#latestOf(read)
+    const isNew = known === undefined || (name && named.has(known)) || begins(read, known)
+    const entry = isNew ? this.#start(index) : known
     if (name) named.add(entry)
 
     const { call } = entry
-    this.#noteId(entry, delta.id)
-    const called = call.function
+    this.#noteId(entry, id)
     // Some servers repeat the name in every delta; others send it in pieces.
-    if (called.name === '') called.name = name
-    else if (called.name !== name && isNameOpen(entry)) called.name += name
-    called.arguments += text
+    if (call.function.name === '') call.function.name = name
+    else if (call.function.name !== name && isNameOpen(entry)) call.function.name += name
+    call.function.arguments += text
     const more = unknownFields(delta)
     addFields(call, more)
 
@@ -124,56 +125,35 @@ export class StreamedToolCalls {
     }
   }
 
-  /** The call that `delta` continues; undefined when it starts a new one. */
-  #continued(
-    { index, id }: ChatToolCallDelta,
-    name: string,
-    text: string,
-    named: ReadonlySet<StreamedToolCall>,
-  ): StreamedToolCall | undefined {
-    const isNumbered = typeof index === 'number'
-    const known = isNumbered
-      ? (this.#latest.of(id, index) ?? this.#latest.numbered(index))
-      : (this.#latest.of(id) ?? this.#entries.at(-1))
-    if (known === undefined) {
-      // A number that drifts from delta to delta, if nothing says that a call begins.
-      const isOfKnownId = this.#latest.of(id)
-      if (name || (id && (!isOfKnownId || text === ''))) return undefined
-      const latest = isOfKnownId ?? this.#entries.at(-1)
-      return latest && isFull(latest) && text.trim() !== '' ? undefined : latest
-    }
-    const { call, serverId } = known
-    const isOtherId = Boolean(id && serverId && id !== serverId)
-    if (!name) return isOtherId && isFull(known) ? undefined : known
-    if (named.has(known)) return undefined
-    if (call.function.name === '') return known
-    if (isOtherId) return undefined
-    const isSameId = Boolean(id && serverId)
-    // Behind a whole object comes no other text of the same call.
-    if (text.trimStart().startsWith('{') && isFull(known)) return undefined
-    if (name === call.function.name) {
-      // The same name again: repeated, perhaps with a late id, or a second call of the same tool.
-      const mayBeSecond = id ? !isSameId : !isNumbered && serverId === undefined
-      const isSpace = text !== '' && text.trim() === ''
-      return mayBeSecond && !isSpace && isWhole(call.function.arguments) ? undefined : known
-    }
-    // The next piece of the name, or another tool.
-    return isNameOpen(known) && (isNumbered || isSameId) ? known : undefined
+  /**
+   * The latest call that a delta tells: by its number, and its id where several have that number, or else by its id. A delta
+   * without both is of the latest call at all. So is one with a new number that begins nothing, because numbers may drift.
+   */
+  #latestOf({ index, id, name, text }: ReadDelta): StreamedToolCall | undefined {
+    const ofId = id ? this.#latest.get(` ${id}`) : undefined
+    if (typeof index !== 'number') return ofId ?? this.#entries.at(-1)
+    const numbered = this.#latest.get(`${index} ${id ?? ''}`) ?? this.#latest.get(`${index}`)
+    if (numbered !== undefined || name) return numbered
+    if (id) return text === '' ? undefined : ofId
+    return this.#entries.at(-1)
   }
 
-  #start({ index }: ChatToolCallDelta): StreamedToolCall {
+  #start(index: number | undefined): StreamedToolCall {
     const call: ChatToolCall = { id: '', type: 'function', function: { name: '', arguments: '' } }
     const at = this.#entries.length
     const entry = { at, index, call, serverId: undefined, shown: undefined }
     this.#entries.push(entry)
-    this.#latest.addNumbered(entry)
+    this.#latest.set(`${index}`, entry)
     return entry
   }
 
   #noteId(entry: StreamedToolCall, id: string | undefined): void {
     if (entry.serverId !== undefined || !id) return
     entry.serverId = id
-    this.#latest.addNamed(entry, id)
+    // An earlier call may get its id after a later one.
+    for (const key of [` ${id}`, `${entry.index} ${id}`]) {
+      if ((this.#latest.get(key)?.at ?? -1) < entry.at) this.#latest.set(key, entry)
+    }
     if (entry.shown === undefined) return
     entry.call.id = id
     this.#aliases.noteId(entry.shown.id, id)
@@ -217,32 +197,33 @@ export class StreamedToolCalls {
   }
 }
 
-/** The latest calls by the numbers and ids that a server gave them. */
-class LatestCalls {
-  readonly #byIndex = new Map<number, StreamedToolCall>()
-  readonly #byId = new Map<string, StreamedToolCall>()
-  readonly #byBoth = new Map<string, StreamedToolCall>()
+interface ReadDelta {
+  readonly index: number | undefined
+  readonly id: string | undefined
+  /** '' without one. */
+  readonly name: string
+  readonly text: string
+}
 
-  addNumbered(entry: StreamedToolCall): void {
-    if (typeof entry.index === 'number') this.#byIndex.set(entry.index, entry)
+/** Whether a delta begins a call of its own, and does not continue the call that it tells. */
+function begins({ index, id, name, text }: ReadDelta, known: StreamedToolCall): boolean {
+  const { call, serverId } = known
+  const isNumbered = typeof index === 'number'
+  const isOtherId = Boolean(id && serverId && id !== serverId)
+  const isSameId = id ? id === serverId : serverId !== undefined
+  if (!name) {
+    const hasDrifted = isNumbered && index !== known.index && text.trim() !== ''
+    return (isOtherId || hasDrifted) && isFull(known)
   }
-
-  /** An earlier call may get its id after a later one. */
-  addNamed(entry: StreamedToolCall, id: string): void {
-    const both = `${entry.index} ${id}`
-    if ((this.#byId.get(id)?.at ?? -1) < entry.at) this.#byId.set(id, entry)
-    if ((this.#byBoth.get(both)?.at ?? -1) < entry.at) this.#byBoth.set(both, entry)
-  }
-
-  numbered(index: number): StreamedToolCall | undefined {
-    return this.#byIndex.get(index)
-  }
-
-  /** @param index - default: any, or none */
-  of(id: string | undefined, index?: number): StreamedToolCall | undefined {
-    if (!id) return undefined
-    return index === undefined ? this.#byId.get(id) : this.#byBoth.get(`${index} ${id}`)
-  }
+  if (call.function.name === '') return false
+  if (isOtherId) return true
+  // The next piece of the name, or another tool.
+  if (name !== call.function.name) return !isNameOpen(known) || !(isNumbered || (id && isSameId))
+  // The same name again: repeated, perhaps with a late id, or a second call of the same tool.
+  const isRepeated = isSameId || (isNumbered && !id)
+  const isObject = text.trimStart().startsWith('{')
+  const isSpace = text !== '' && text.trim() === ''
+  return (isObject || (!isRepeated && !isSpace)) && isFull(known)
 }
 
 /** Fields that the SDK does not know may be objects, to which later deltas add. */
@@ -272,33 +253,4 @@ function isBare({ call }: StreamedToolCall): boolean {
 function isFull({ call }: StreamedToolCall): boolean {
   const text = call.function.arguments.trim()
   return text.startsWith('{') && text.endsWith('}') && parseJson(text) !== undefined
-}
-
-/** Whether a text is JSON. Looks at its end first, because it grows with each delta. */
-function isWhole(text: string): boolean {
-  return /[\]}"\w]\s*$/.test(text.slice(-16)) && parseJson(text) !== undefined
-}
-
-/** Some servers parse the arguments that the policy wrote and send an object. */
-function argumentsText(written: unknown): string {
-  if (typeof written === 'string') return written
-  return written === undefined || written === null ? '' : JSON.stringify(written)
-}
-
-function assertShape(delta: ChatToolCallDelta): void {
-  if (typeof delta !== 'object' || delta === null) throw new TypeError('expected a tool call')
-  const { index, id, function: called } = delta
-  const isIndex = index === undefined || index === null || (Number.isInteger(index) && index >= 0)
-  if (!isIndex) throw new TypeError('expected the index of a tool call')
-  assertText(id)
-  if (called === undefined || called === null) return
-  if (typeof called !== 'object') throw new TypeError('expected the function of a tool call')
-  assertText(called.name)
-  const text: unknown = called.arguments
-  if (typeof text !== 'object') assertText(text)
-}
-
-function assertText(value: unknown): void {
-  if (typeof value === 'string' || value === null || value === undefined) return
-  throw new TypeError('expected a text')
 }
