@@ -1,6 +1,6 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
-import { isAboutKey, isAway, parseJson, refusalOf, wait } from '@osmosis/core/http'
+import { isAboutKey, isAway, refusalOf, wait } from '@osmosis/core/http'
 import type { ChatModel } from './chat-model.ts'
 
 /** What is known of a model that is asked for the first time; all of it for messages. */
@@ -101,7 +101,9 @@ function verdict(
       { status },
     )
   }
-  const { message, code } = errorIn(text)
+  const refusal = refusalOf(status, text)
+  const { endpointCode: code, endpointMessage = '' } = refusal
+  const message = shortened(endpointMessage)
   const said = `${who} refused a first call of ${tokens} tokens with ${status}: ${message}`
   if (code === 'no_chat_completion') {
     throw new OsmosisError('policy_http_error', `${message} Check the base URL.`, { status })
@@ -113,7 +115,7 @@ function verdict(
     )
   }
   const spent = status === 402 || code === 'insufficient_quota'
-  const isKey = isAboutKey(refusalOf(status, text))
+  const isKey = isAboutKey(refusal)
   const isTransient = status === 408 || status === 409 || status === 425 || status === 429
   if (!spent && !isKey && (isTransient || status >= 500)) return said
   const advice = adviceOn(status, { spent, isKey, keyVariable })
@@ -135,15 +137,6 @@ function adviceOn(status: number, { spent, isKey, keyVariable }: RefusalFacts): 
   return status === 404
     ? 'Check the name of the model and the base URL.'
     : 'Check the name of the model.'
-}
-
-function errorIn(text: string): { message: string; code?: unknown } {
-  const { error } = (parseJson(text) ?? {}) as { error?: unknown }
-  if (typeof error === 'string') return { message: sentence(error) }
-  const { message, code } = (error ?? {}) as { message?: unknown; code?: unknown }
-  return typeof message === 'string'
-    ? { message: sentence(message), code }
-    : { message: shortened(text) }
 }
 
 function shortened(text: string): string {

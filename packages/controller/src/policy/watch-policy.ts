@@ -1,11 +1,4 @@
-import {
-  isAboutKey,
-  isAway,
-  isTransientStatus,
-  parseJson,
-  refusalOf,
-  untilAborted,
-} from '@osmosis/core/http'
+import { isAboutKey, isAway, isTransientStatus, refusalOf, untilAborted } from '@osmosis/core/http'
 
 import { forwardedHeaders } from './model-call.ts'
 import type { PolicyModel, PolicyRequest } from './policy-model.ts'
@@ -87,8 +80,9 @@ export function systemicFailure(status: number, text: string): string | null {
   if (refusals.has(status)) return refusalText(status, text)
   if (!mayBeSystemic(status)) return null
   // LiteLLM refuses keys with 400 and 500, too.
-  if (isAboutKey(refusalOf(status, text))) return refusalText(status, text)
-  const { code, message } = errorIn(text)
+  const refusal = refusalOf(status, text)
+  if (isAboutKey(refusal)) return refusalText(status, text)
+  const { endpointCode: code, endpointMessage: message } = refusal
   if (status === 429) return code === spent ? refusalText(status, text) : null
   // A gateway may answer 502, too: only the code says that no server listens there.
   return code === 'policy_unreachable' ? String(message) : null
@@ -100,7 +94,7 @@ export function systemicFailure(status: number, text: string): string | null {
  */
 export function saysAway(status: number, text: string): boolean {
   if (status !== 502) return isAway({ status, text })
-  const { code } = errorIn(text)
+  const { endpointCode: code } = refusalOf(status, text)
   return code === 'policy_unreachable' || code === 'policy_connection_lost'
 }
 
@@ -152,12 +146,4 @@ export async function policyAnswers(policy: PolicyModel, signal: AbortSignal): P
   const { status, text } = answer
   if (status >= 200 && status <= 299) return text.includes('"choices"')
   return status === 429 || !isTransientStatus(status)
-}
-
-function errorIn(text: string): { code?: unknown; message?: unknown } {
-  const body = parseJson(text) as
-    | { error?: { code?: unknown; message?: unknown } }
-    | null
-    | undefined
-  return body?.error ?? {}
 }
