@@ -39,8 +39,6 @@ export class EgressRefusal extends Error {
 /** The address of a name that cannot be looked up: in no subnet. */
 const nowhere: IpAddress = -1n
 
-const maxVerdicts = 1000
-
 const policies = new WeakMap<EgressOptions, EgressPolicy>()
 const everywhere: EgressOptions = {}
 
@@ -48,8 +46,6 @@ const everywhere: EgressOptions = {}
 export class EgressPolicy {
   readonly #allowed: readonly HostPattern[] | undefined
   readonly #refusesPrivate: boolean
-  /** Of {@link EgressPolicy.refusal}, by origin. */
-  readonly #verdicts = new Map<string, string | undefined>()
 
   private constructor({ allowedHosts, privateAddresses = 'allow' }: EgressOptions) {
     if (allowedHosts !== undefined && !Array.isArray(allowedHosts)) {
@@ -82,18 +78,11 @@ export class EgressPolicy {
   refusal(url: string | URL): string | undefined {
     const parsed = typeof url === 'string' ? URL.parse(url) : url
     if (parsed === null) return undefined
-    const { protocol, host: place } = parsed
-    const origin = `${protocol}//${place}`
-    if (!this.#verdicts.has(origin)) {
-      if (this.#verdicts.size === maxVerdicts) this.#verdicts.clear()
-      this.#verdicts.set(origin, this.#judge(targetOf(parsed)))
-    }
-    return this.#verdicts.get(origin)
-  }
-
-  #judge({ host, port }: Pick<Target, 'host' | 'port'>): string | undefined {
-    const known = knownAddresses(host).map((address) => this.#refusal({ host, port, address }))
-    return known.includes(undefined) ? undefined : known[0]
+    const target = targetOf(parsed)
+    const refusals = knownAddresses(target.host).map((address) =>
+      this.#refusal({ ...target, address }),
+    )
+    return refusals.includes(undefined) ? undefined : refusals[0]
   }
 
   /**
@@ -101,7 +90,7 @@ export class EgressPolicy {
    * address that was checked. Literal addresses are not looked up: {@link EgressPolicy.refusal} decides.
    */
   lookupFor(origin: URL): LookupFunction {
-    const { host, port } = targetOf(origin)
+    const target = targetOf(origin)
     return (hostname, options, callback) => {
       dns.lookup(hostname, { ...options, all: true }, (error, found) => {
         if (error) return callback(error, [])
@@ -109,7 +98,7 @@ export class EgressPolicy {
           const parsed = parseAddress(address)
           return parsed === undefined
             ? reasons.forbidden
-            : this.#refusal({ host, port, address: parsed })
+            : this.#refusal({ ...target, address: parsed })
         })
         const allowed = found.filter((_, n) => verdicts[n] === undefined)
         const [first] = allowed
