@@ -323,7 +323,7 @@ export const answerMutations: readonly Mutation[] = [
   },
   {
     name: 'a function as fallback makes a model for each question',
-    file: 'packages/core/src/fallback-model.ts',
+    file: 'packages/core/src/model-origin.ts',
     from: '  if (!made.has(make)) made.set(make, make())',
     to: '  made.set(make, make())',
     tests: ['packages/ai-sdk/test/fallback.test.ts'],

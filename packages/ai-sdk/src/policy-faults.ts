@@ -1,4 +1,5 @@
 import type { PolicyFault, RolloutContext } from '@osmosis/core'
+import { sharedByCopies } from '@osmosis/core/workflow'
 
 import type { GenerateResult } from './language-model-types.ts'
 import { providerName } from './wire-conversion.ts'
@@ -18,10 +19,7 @@ interface Given {
   isLastStepUnfinished: boolean
 }
 
-// On globalThis, so that two installed copies of this package share what they know of a rollout.
-const key = Symbol.for('osmosis.ai-sdk.given-answers')
-const holder = globalThis as { [key]?: WeakMap<RolloutContext, Given> }
-const rollouts = (holder[key] ??= new WeakMap<RolloutContext, Given>())
+const rollouts = sharedByCopies('ai-sdk.given-answers', () => new WeakMap<RolloutContext, Given>())
 
 function givenIn(rollout: RolloutContext): Given {
   const known = rollouts.get(rollout)

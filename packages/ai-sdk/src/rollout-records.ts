@@ -1,13 +1,11 @@
 import type { RolloutContext } from '@osmosis/core'
+import { sharedByCopies } from '@osmosis/core/workflow'
 
 import { SampleRecord } from './sample-record.ts'
 
 type Records = Map<string, SampleRecord>
 
-// On globalThis, so that two installed copies of this package share the samples of a rollout.
-const storageKey = Symbol.for('osmosis.ai-sdk.records')
-const holder = globalThis as { [storageKey]?: WeakMap<RolloutContext, Records> }
-const rollouts = (holder[storageKey] ??= new WeakMap<RolloutContext, Records>())
+const rollouts = sharedByCopies('ai-sdk.records', () => new WeakMap<RolloutContext, Records>())
 
 /** The records of a rollout by their sample ids. */
 export function recordsOf(context: RolloutContext): Records {

@@ -1,11 +1,9 @@
 import { OsmosisError } from './errors.ts'
 import { getRolloutContext, recordOf, type RolloutContext } from './rollout-context.ts'
+import { sharedByCopies } from './shared-by-copies.ts'
 
-// On globalThis, so that two installed copies of this package know the same rollouts.
-const key = Symbol.for('osmosis.rollouts-with-models')
-const holder = globalThis as { [key]?: WeakSet<RolloutContext> }
 /** Rollouts whose code has made models of its own. */
-const withModels = (holder[key] ??= new WeakSet<RolloutContext>())
+const withModels = sharedByCopies('rollouts-with-models', () => new WeakSet<RolloutContext>())
 
 /**
  * For adapters: the rollout that a model is made in. A model that is made at the top of a module serves every rollout
@@ -56,4 +54,20 @@ export function wrongRollout(
   )
   recordOf(made).astray ??= error
   return error
+}
+
+/** A model for outside of rollouts, or a function that makes it. */
+export type FallbackModel<T> = T | (() => T)
+
+const made = new WeakMap<object, unknown>()
+
+/**
+ * For adapters: the model that a user gave for outside of rollouts. A function is called when the model is first needed,
+ * and once, however many agents have it, so that rollouts run without the model's key.
+ */
+export function fallbackModel<T>(given: FallbackModel<T>): T {
+  if (typeof given !== 'function') return given
+  const make = given as () => T
+  if (!made.has(make)) made.set(make, make())
+  return made.get(make) as T
 }

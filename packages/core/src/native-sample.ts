@@ -2,6 +2,7 @@ import { OsmosisError } from './errors.ts'
 import type { RolloutContext } from './rollout-context.ts'
 import { type RolloutSample, toRolloutSample } from './rollout-sample.ts'
 import type { SampleSource } from './sample-registry.ts'
+import { sharedByCopies } from './shared-by-copies.ts'
 
 /** A model call in the messages of a framework: what was sent to the policy, and its answer. */
 export interface NativeCall<TMessage> {
@@ -104,10 +105,10 @@ export class NativeSample<TMessage> implements SampleSource {
 
 type SharedSources = Map<string, { readonly kind: symbol; readonly source: SampleSource }>
 
-// On globalThis, so that two installed copies of an adapter share the samples of a rollout.
-const storageKey = Symbol.for('osmosis.shared-sample-sources')
-const holder = globalThis as { [storageKey]?: WeakMap<RolloutContext, SharedSources> }
-const rollouts = (holder[storageKey] ??= new WeakMap<RolloutContext, SharedSources>())
+const rollouts = sharedByCopies(
+  'shared-sample-sources',
+  () => new WeakMap<RolloutContext, SharedSources>(),
+)
 
 /**
  * The sample source of a name, registered with the rollout when it is new. For adapters in whose frameworks models

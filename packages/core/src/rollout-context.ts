@@ -22,6 +22,7 @@ import { toRolloutSample, type RolloutSample } from './rollout-sample.ts'
 import { type SampleSource, SampleRegistry } from './sample-registry.ts'
 import { traces } from './tracing/rollout-trace.ts'
 import { toolErrorLine } from './tracing/tool-error-line.ts'
+import { sharedByCopies } from './shared-by-copies.ts'
 
 /** A sample made of the messages on the wire, for frameworks without an adapter. */
 class PolicySample implements SampleSource {
@@ -88,19 +89,14 @@ class PolicySample implements SampleSource {
   }
 }
 
-// On globalThis, so that two installed copies of this package see the same ambient rollout.
-const storageKey = Symbol.for('osmosis.rollout-context')
-const holder = globalThis as { [storageKey]?: AsyncLocalStorage<RolloutContext> }
-const storage = (holder[storageKey] ??= new AsyncLocalStorage<RolloutContext>())
+const storage = sharedByCopies('rollout-context', () => new AsyncLocalStorage<RolloutContext>())
 // Also the same for both copies.
 const recordKey: unique symbol = Symbol.for('osmosis.rollout-record')
 
 /** Runs the code of a rollout, `start`, and returns what it returns. */
 export type RolloutWrapper = <T>(rollout: RolloutContext, start: () => T) => T
 
-const wrappersKey = Symbol.for('osmosis.rollout-wrappers')
-const wrapperHolder = globalThis as { [wrappersKey]?: Set<RolloutWrapper> }
-const wrappers = (wrapperHolder[wrappersKey] ??= new Set<RolloutWrapper>())
+const wrappers = sharedByCopies('rollout-wrappers', () => new Set<RolloutWrapper>())
 
 /**
  * For adapters, when they are loaded: every rollout runs inside `wrapper`, which can set what a framework keeps in an

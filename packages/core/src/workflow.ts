@@ -1,8 +1,8 @@
 // For backends, which recognise and check workflows, graders and their configs.
 export { isOfPolicy } from './errors.ts'
 export { recordOf } from './rollout-context.ts'
-export { type FallbackModel, fallbackModel } from './fallback-model.ts'
-export { ModelOrigin, wrongRollout } from './model-origin.ts'
+export { type FallbackModel, fallbackModel, ModelOrigin, wrongRollout } from './model-origin.ts'
+export { sharedByCopies } from './shared-by-copies.ts'
 export { SampleRegistry } from './sample-registry.ts'
 export { assertReward, assertStepRewards } from './rollout-sample.ts'
 export { requireLabel } from './scores/reference.ts'

@@ -1,10 +1,8 @@
 import type { PolicyFault, RolloutContext } from '@osmosis/core'
+import { sharedByCopies } from '@osmosis/core/workflow'
 
-// On globalThis, so that two installed copies of this package know the same calls.
-const key = Symbol.for('osmosis.google-adk.calls-begun')
-const holder = globalThis as { [key]?: WeakSet<RolloutContext> }
 /** Rollouts in which the ADK prepares a call of the policy that it has not made yet. */
-const begun = (holder[key] ??= new WeakSet<RolloutContext>())
+const begun = sharedByCopies('google-adk.calls-begun', () => new WeakSet<RolloutContext>())
 
 /** The ADK prepares a call of the policy. */
 export function noteCallBegins(rollout: RolloutContext): void {

@@ -2,6 +2,7 @@ import { BaseCallbackHandler } from '@langchain/core/callbacks/base'
 import { registerConfigureHook, setContextVariable } from '@langchain/core/context'
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { causes, type RolloutContext } from '@osmosis/core'
+import { sharedByCopies } from '@osmosis/core/workflow'
 
 /** A run of LangChain in progress: of a graph, a node, a tool, a parser or a model. */
 interface WatchedRun {
@@ -107,10 +108,7 @@ class WatchedRuns extends BaseCallbackHandler {
 
 type ChainStart = Parameters<NonNullable<BaseCallbackHandler['handleChainStart']>>
 
-// On globalThis, so that two installed copies of this package know the same runs.
-const runsKey = Symbol.for('osmosis.langchain.runs')
-const holder = globalThis as { [runsKey]?: WeakMap<RolloutContext, WatchedRuns> }
-const rollouts = (holder[runsKey] ??= new WeakMap<RolloutContext, WatchedRuns>())
+const rollouts = sharedByCopies('langchain.runs', () => new WeakMap<RolloutContext, WatchedRuns>())
 
 const variable = 'osmosis:watched-runs'
 

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
 import { requireRolloutContext, type RolloutContext } from '@osmosis/core'
+import { sharedByCopies } from '@osmosis/core/workflow'
 
 /** The option `memory` of a run of an agent. */
 export interface MastraThread {
@@ -8,10 +9,10 @@ export interface MastraThread {
   readonly resource: string
 }
 
-// On globalThis, so that two installed copies of this package name the same resource.
-const resourcesKey = Symbol.for('osmosis.mastra.memory-resources')
-const holder = globalThis as { [resourcesKey]?: WeakMap<RolloutContext, string> }
-const resources = (holder[resourcesKey] ??= new WeakMap<RolloutContext, string>())
+const resources = sharedByCopies(
+  'mastra.memory-resources',
+  () => new WeakMap<RolloutContext, string>(),
+)
 
 /**
  * A thread of memory that belongs to the current rollout alone, also in a storage that outlives it: `agent.generate(messages,

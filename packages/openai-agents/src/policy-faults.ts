@@ -1,13 +1,11 @@
 import * as sdk from '@openai/agents'
 import type { PolicyFault, RolloutContext } from '@osmosis/core'
+import { sharedByCopies } from '@osmosis/core/workflow'
 
 import type { RunAnswers } from './run-scope.ts'
 import { commonJsTwin, type CommonJsTwin } from './sdk-copies.ts'
 
-// On globalThis, so that two installed copies of this package know the same errors.
-const errorsKey = Symbol.for('osmosis.openai-agents.run-errors')
-const holder = globalThis as { [errorsKey]?: WeakMap<Error, RunAnswers> }
-const errors = (holder[errorsKey] ??= new WeakMap<Error, RunAnswers>())
+const errors = sharedByCopies('openai-agents.run-errors', () => new WeakMap<Error, RunAnswers>())
 
 /** Notes what a run threw, with the answers that the policy had given in it. */
 export function noteRunError(error: unknown, answers: RunAnswers): void {

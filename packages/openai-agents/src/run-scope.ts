@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 
 import type { RolloutContext } from '@osmosis/core'
+import { sharedByCopies } from '@osmosis/core/workflow'
 
 import type { SessionRecord } from './session-record.ts'
 
@@ -24,10 +25,7 @@ export interface RunAnswers {
   readonly ids: Set<string>
 }
 
-// On globalThis, so that two installed copies of this package see the same runs.
-const storageKey = Symbol.for('osmosis.openai-agents.run-scopes')
-const holder = globalThis as { [storageKey]?: AsyncLocalStorage<RunScope> }
-const scopes = (holder[storageKey] ??= new AsyncLocalStorage<RunScope>())
+const scopes = sharedByCopies('openai-agents.run-scopes', () => new AsyncLocalStorage<RunScope>())
 
 /** The innermost run that this code is part of; undefined outside of any. */
 export function currentScope(): RunScope | undefined {

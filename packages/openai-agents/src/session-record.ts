@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 
 import type { AgentInputItem } from '@openai/agents'
 import { OsmosisError, type RolloutContext } from '@osmosis/core'
-import { wrongRollout } from '@osmosis/core/workflow'
+import { sharedByCopies, wrongRollout } from '@osmosis/core/workflow'
 
 /** How every copy of this package finds the record of a session. */
 export const sessionRecordKey: unique symbol = Symbol.for('osmosis.openai-agents.session-record')
@@ -83,11 +83,10 @@ export function sessionRecordOf(value: unknown): SessionRecord | undefined {
     : undefined
 }
 
-// On globalThis, so that two installed copies of this package see the same sessions.
-const sessionsKey = Symbol.for('osmosis.openai-agents.rollout-sessions')
-type SessionsByRollout = WeakMap<RolloutContext, SessionRecord[]>
-const holder = globalThis as { [sessionsKey]?: SessionsByRollout }
-const sessions = (holder[sessionsKey] ??= new WeakMap<RolloutContext, SessionRecord[]>())
+const sessions = sharedByCopies(
+  'openai-agents.rollout-sessions',
+  () => new WeakMap<RolloutContext, SessionRecord[]>(),
+)
 
 /** Notes that a session was made in a rollout. */
 export function registerSession(context: RolloutContext, record: SessionRecord): void {

@@ -1,10 +1,8 @@
 import { definePolicyFaults, type PolicyFault, type RolloutContext } from '@osmosis/core'
+import { sharedByCopies } from '@osmosis/core/workflow'
 import { MaxTokensError, StructuredOutputError } from '@strands-agents/sdk'
 
-// On globalThis, so that two installed copies of this package know each other's errors.
-const errorsKey = Symbol.for('osmosis.strands.policy-errors')
-const holder = globalThis as { [errorsKey]?: WeakMap<Error, RolloutContext> }
-const thrown = (holder[errorsKey] ??= new WeakMap<Error, RolloutContext>())
+const thrown = sharedByCopies('strands.policy-errors', () => new WeakMap<Error, RolloutContext>())
 
 /** Notes what a run of an agent of the policy threw. An agent with another model throws the same classes. */
 export function noteError(error: unknown, rollout: RolloutContext): void {

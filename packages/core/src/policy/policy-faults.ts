@@ -1,5 +1,6 @@
 import { causes } from '../errors.ts'
 import type { RolloutContext } from '../rollout-context.ts'
+import { sharedByCopies } from '../shared-by-copies.ts'
 
 /**
  * What the policy did wrong when a framework gave up on it. The rollout is graded with the samples so far, because a
@@ -22,10 +23,7 @@ export type PolicyFault =
  */
 export type PolicyFaultRule = (error: Error, rollout: RolloutContext) => PolicyFault | undefined
 
-// On globalThis, so that two installed copies of this package share what adapters know.
-const rulesKey = Symbol.for('osmosis.policy-fault-rules')
-const holder = globalThis as { [rulesKey]?: Set<PolicyFaultRule> }
-const rules = (holder[rulesKey] ??= new Set<PolicyFaultRule>())
+const rules = sharedByCopies('policy-fault-rules', () => new Set<PolicyFaultRule>())
 
 /** Tells backends which errors of a framework are faults of the policy. For adapters, when they are loaded. */
 export function definePolicyFaults(rule: PolicyFaultRule): void {

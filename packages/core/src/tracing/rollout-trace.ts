@@ -12,6 +12,7 @@ import {
   type Span,
   type TraceContext,
 } from './trace-api.ts'
+import { sharedByCopies } from '../shared-by-copies.ts'
 
 /** The rollout of a trace. */
 export interface TracedRollout {
@@ -35,12 +36,8 @@ export function beginRolloutTrace(
   return api && new RolloutTrace(api, rollout, workflow)
 }
 
-// On globalThis, so that two installed copies of this package see the same traces.
-const tracesKey = Symbol.for('osmosis.rollout-traces')
-const holder = globalThis as { [tracesKey]?: WeakMap<object, RolloutTrace> }
-
 /** The traces of rollout contexts. Not a field, because creators of a context do not need it. */
-export const traces = (holder[tracesKey] ??= new WeakMap<object, RolloutTrace>())
+export const traces = sharedByCopies('rollout-traces', () => new WeakMap<object, RolloutTrace>())
 
 const traceKey = Symbol.for('osmosis.rollout-trace')
 
