@@ -19,12 +19,21 @@ type JsonSnapshot =
   | readonly JsonSnapshot[]
   | { readonly [key: string]: JsonSnapshot }
 
-const notPlain = Symbol('has its own JSON form, or none')
-
 /** Undefined for a value that is not plain data. */
-function snapshotOf(value: object): JsonSnapshot {
-  const taken = take(value)
-  return taken === notPlain ? undefined : taken
+function snapshotOf(value: unknown): JsonSnapshot {
+  if (typeof value === 'bigint' || typeof value === 'function' || typeof value === 'symbol')
+    return undefined
+  if (typeof value !== 'object' || value === null) return value as JsonSnapshot
+  if (!isList(value) && !isPlain(value)) return undefined
+  // Spread preserves the shape of an object, which saves memory.
+  const copy = (isList(value) ? [...value] : { ...value }) as Record<string, JsonSnapshot>
+  for (const key of Object.keys(copy)) {
+    const item = copy[key]
+    const taken = snapshotOf(item)
+    if (taken === undefined && item !== undefined) return undefined
+    if (taken !== item) copy[key] = taken
+  }
+  return copy
 }
 
 /**
@@ -50,46 +59,6 @@ function isAsIn(snapshot: JsonSnapshot, value: unknown): boolean {
     }
   }
   return true
-}
-
-function take(value: unknown): JsonSnapshot | typeof notPlain {
-  switch (typeof value) {
-    case 'string':
-    case 'number':
-    case 'boolean':
-    case 'undefined':
-      return value
-    case 'object':
-      if (value === null) return null
-      return isList(value) ? takeList(value) : takeRecord(value)
-    case 'bigint':
-    case 'function':
-    case 'symbol':
-      return notPlain
-  }
-}
-
-function takeList(list: readonly unknown[]): JsonSnapshot | typeof notPlain {
-  const items: JsonSnapshot[] = []
-  for (const item of list) {
-    const taken = take(item)
-    if (taken === notPlain) return notPlain
-    items.push(taken)
-  }
-  return items
-}
-
-function takeRecord(record: object): JsonSnapshot | typeof notPlain {
-  if (!isPlain(record)) return notPlain
-  // Spread preserves the shape of the object, which saves memory.
-  const copy = { ...record } as Record<string, JsonSnapshot>
-  for (const key of Object.keys(copy)) {
-    const value = copy[key]
-    const taken = take(value)
-    if (taken === notPlain) return notPlain
-    if (taken !== value) copy[key] = taken
-  }
-  return copy
 }
 
 function isList(value: unknown): value is readonly unknown[] {

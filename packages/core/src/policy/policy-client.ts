@@ -112,7 +112,11 @@ export function createPolicyClient(route: PolicyRoute, sample: PolicyClientSampl
   const stream: PolicyClient['stream'] = (request, options = {}) =>
     policyStream((answered) => calls.answerTo(request, options, answered))
   const complete: PolicyClient['complete'] = (request, options = {}) =>
-    calls.answerTo(request, options).next().then(wholeAnswer)
+    // The only result of a generator that yields no chunks.
+    calls
+      .answerTo(request, options)
+      .next()
+      .then(({ value }) => value as ChatCompletion)
   const { baseUrl } = route.endpoint
   return { baseUrl, stream, complete, fetch: createPolicyFetch({ stream }) }
 }
@@ -253,13 +257,6 @@ class PolicyCalls {
     this.#route.onWithdrawn?.(reason)
     return reason
   }
-}
-
-/** The only result of a generator that yields no chunks. */
-function wholeAnswer({
-  value,
-}: IteratorResult<ChatCompletionChunk, ChatCompletion>): ChatCompletion {
-  return value as ChatCompletion
 }
 
 function isGone(error: unknown): error is OsmosisError {

@@ -40,18 +40,14 @@ export type PolicyStream = AsyncIterable<ChatCompletionChunk> & {
 }
 
 /** The promise of a whole answer. */
-export interface Answered {
-  readonly promise: Promise<ChatCompletion>
-  readonly resolve: (completion: ChatCompletion) => void
-  readonly reject: (reason: unknown) => void
-}
+export type Answered = PromiseWithResolvers<ChatCompletion>
 
 /** A stream over the chunks of `run`, which has to settle the promise. */
 export function policyStream(
   run: (answered: Answered) => AsyncGenerator<ChatCompletionChunk, unknown>,
 ): PolicyStream {
   const answered = Promise.withResolvers<ChatCompletion>()
-  answered.promise.catch(ignore)
+  answered.promise.catch(() => {})
   const chunks = run(answered)
   const iterator: AsyncIterator<ChatCompletionChunk> = {
     next: () => chunks.next(),
@@ -68,5 +64,3 @@ export function policyStream(
 export function stoppedReading(): OsmosisError {
   return new OsmosisError('policy_stream_error', 'The caller stopped reading.')
 }
-
-function ignore(): void {}
