@@ -30,8 +30,8 @@ export interface Connections {
 }
 
 /**
- * Sends one request and resolves with its answer when the headers have arrived. Undici's `request` does
- * the same with a `Readable`, which doubles the cost of a small exchange.
+ * Sends one request and resolves with its answer when the headers have arrived. Undici's `request` does the same with a
+ * `Readable`, which takes 1.5 to 2.4 times the CPU: 110 µs instead of 64 µs for an answer of 20 chunks, 64 at a time.
  *
  * Rejects with the error of undici, or with the reason of the signal.
  */
