@@ -57,14 +57,19 @@ export function executeThrough(
   request: RolloutRequest,
   gates?: ModelCallGates,
 ): AsyncIterable<RolloutEvent> {
-  // A backend that throws at once is seen by the stages as one that throws later.
-  async function* executed(): AsyncGenerator<RolloutEvent> {
-    yield* backend.execute(request, gates)
-  }
   return stages.reduce<AsyncIterable<RolloutEvent>>(
     (events, stage) => stage(events, request),
-    executed(),
+    executed(backend, request, gates),
   )
+}
+
+/** A backend that throws at once is seen by the stages as one that throws later. */
+async function* executed(
+  backend: Pick<ExecutionBackend, 'execute'>,
+  request: RolloutRequest,
+  gates: ModelCallGates | undefined,
+): AsyncGenerator<RolloutEvent> {
+  yield* backend.execute(request, gates)
 }
 
 /** The same backend, the events of whose rollouts pass through these stages. */

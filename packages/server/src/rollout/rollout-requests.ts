@@ -6,6 +6,7 @@ import {
   type ExecutionBackend,
   type RolloutEvent,
   type RolloutRequest,
+  type RolloutStage,
 } from '@osmosis/protocol'
 import { outcomeOf, type ExecutionOutcome } from '../execution/rollout-end.ts'
 import { executeThrough, settled } from '../execution/rollout-stages.ts'
@@ -40,9 +41,16 @@ interface RolloutParts {
 /** Turns the bodies of `POST /rollout` into rollouts that can be admitted and run. */
 export class RolloutRequests {
   readonly #parts: RolloutParts
+  readonly #stages: (trajectory: RolloutTrajectory) => readonly RolloutStage[]
 
   constructor(parts: RolloutParts) {
     this.#parts = parts
+    const { ownership, services } = parts
+    // Made once, because each is a generator function.
+    const [count, log] = [counted(services.metrics), logged(services)]
+    const own = ownership === undefined ? [] : [owned(ownership)]
+    // What a server does with each rollout, in this order.
+    this.#stages = ({ saved }) => [settled, saved, count, ...own, log]
   }
 
   /** With callbacks: a repeated request gets the first answer. */
@@ -124,12 +132,8 @@ export class RolloutRequests {
     trajectory: RolloutTrajectory,
     deliver: (events: AsyncIterable<RolloutEvent>) => Promise<T>,
   ): Promise<T> {
-    const { backend, ownership, services } = this.#parts
-    const own = ownership === undefined ? [] : [owned(ownership)]
-    // What a server does with each rollout, in this order.
-    const stages = [settled, trajectory.saved, counted(services.metrics), ...own, logged(services)]
     try {
-      return await deliver(executeThrough(stages, backend, request))
+      return await deliver(executeThrough(this.#stages(trajectory), this.#parts.backend, request))
     } finally {
       await trajectory.write()
     }

@@ -23,7 +23,7 @@ export interface EvaluationServer {
 }
 
 /** The queue over which an evaluation reaches its workers. */
-export interface EvaluationQueue {
+interface EvaluationQueue {
   /** URL of its Redis, without the password. */
   readonly redis: string
   /** Variables for the server of the evaluation: command lines are seen by other users of this machine. */

@@ -11,6 +11,7 @@ import {
   type RunStore,
   type Scorer,
 } from '@osmosis/eval'
+import { formatCount } from '@osmosis/eval/analysis'
 import type { FolderLock } from '@osmosis/protocol/files'
 
 import { interruptedExitCode } from '../../command/exit-codes.ts'

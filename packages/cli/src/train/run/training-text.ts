@@ -2,13 +2,15 @@ import path from 'node:path'
 
 import type { EvaluationProgress } from '@osmosis/eval'
 import {
+  changedSettings,
+  driftText,
+  failureAlarm,
   formatCount,
   formatDuration,
   formatQuantity,
   formatShare,
-  type EvaluationProgress,
-} from '@osmosis/eval'
-import { changedSettings, driftText, failureAlarm, settingsText } from '@osmosis/eval/analysis'
+  settingsText,
+} from '@osmosis/eval/analysis'
 import type { EvaluationRecord, StepRecord, TrainResult } from '@osmosis/train'
 
 import { fromWorkingFolder, type OutputStream } from '../../command/command-context.ts'
