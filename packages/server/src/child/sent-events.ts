@@ -22,7 +22,7 @@ export interface SentWorkflow {
 }
 
 /** An event of a rollout. */
-export type SentEvent =
+export type SentRolloutEvent =
   | { readonly type: 'started' }
   | {
       readonly type: 'workflow'
@@ -36,7 +36,7 @@ export type SentEvent =
     }
 
 /** Sends an event, its samples as completely as possible. */
-export function sendEvent(event: RolloutEvent, send: (event: SentEvent) => void): void {
+export function sendEvent(event: RolloutEvent, send: (event: SentRolloutEvent) => void): void {
   if (event.type === 'started') return send(event)
   if (event.type === 'workflow') {
     const outcome = sendWorkflow(event.outcome)

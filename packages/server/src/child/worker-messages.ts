@@ -2,7 +2,7 @@ import type { EgressOptions, RolloutSample } from '@osmosis/core'
 import type { RolloutRequest } from '@osmosis/protocol'
 
 import type { SentError } from './portable-values.ts'
-import type { SentEvent } from './sent-events.ts'
+import type { SentRolloutEvent } from './sent-events.ts'
 
 // Messages between a parent and its workers. A rollout may be executed more than once, and an id may be
 // used again, so each execution has its own number, `run`, in every message about it. Messages about an
@@ -79,7 +79,7 @@ export interface WorkerRollouts {
 
 /** Reports about an execution. */
 export type ExecutionMessage =
-  | { readonly type: 'event'; readonly run: number; readonly event: SentEvent }
+  | { readonly type: 'event'; readonly run: number; readonly event: SentRolloutEvent }
   /** What could be collected of a workflow that failed. */
   | { readonly type: 'partial'; readonly run: number; readonly samples: readonly RolloutSample[] }
   /**

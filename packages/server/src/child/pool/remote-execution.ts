@@ -13,7 +13,7 @@ import {
 } from '@osmosis/protocol'
 
 import { isTooDeep, sendError, type SentError } from '../portable-values.ts'
-import { byId, receiveGrading, receiveWorkflow, type SentEvent } from '../sent-events.ts'
+import { byId, receiveGrading, receiveWorkflow, type SentRolloutEvent } from '../sent-events.ts'
 import type { ParentMessage, ExecutionMessage } from '../worker-messages.ts'
 
 /** The order to execute a rollout. */
@@ -149,7 +149,7 @@ export class RemoteExecution {
     }
   }
 
-  #report(sent: SentEvent): void {
+  #report(sent: SentRolloutEvent): void {
     const { grade } = this.request
     if (sent.type === 'started') this.#apply('code_started')
     else if (sent.type === 'workflow') {
