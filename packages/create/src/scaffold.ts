@@ -55,14 +55,15 @@ export function workspaceFiles(options: {
 }): Files {
   const { folder, rollout, framework } = options
   const { title, page, steps } = frameworks[framework]
-  const lines = (texts: readonly string[]): string => texts.join('\n')
   return filesBelow('workspace', {
     __name__: rollout,
     '{{folder}}': folder,
     '{{rollout}}': rollout,
     '{{framework}}': title,
-    '{{steps}}': lines(steps.map((step, index) => `${index + 1}. ${step}`)),
-    '{{pages}}': lines([page, ...commonPages].map((file) => `- \`node_modules/@osmosis/${file}\``)),
+    '{{steps}}': steps.map((step, index) => `${index + 1}. ${step}`).join('\n'),
+    '{{pages}}': [page, ...commonPages]
+      .map((file) => `- \`node_modules/@osmosis/${file}\``)
+      .join('\n'),
   })
 }
 
