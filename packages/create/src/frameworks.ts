@@ -109,7 +109,7 @@ export const frameworks = {
     page: 'proxy/docs/frameworks/codex.md',
     steps: [
       "Serve the policy with `createPolicyProxy`, which speaks OpenAI's Responses API.",
-      "Give the process an environment of its own: `proxy.env('openai', { home })`, and no variables of the host.",
+      'Give the process an environment of its own.',
       'Take the prompt from the row, and a folder for the rollout.',
       'Wrap the run in an `AgentWorkflow`.',
     ],

@@ -127,8 +127,8 @@ export class OutboxRecord implements CallbackRecord {
   }
 
   /** Not synced: it only affects the message of an interrupted rollout. */
-  async recordGrading(): Promise<void> {
-    await this.#writeNote({ line: 'grading' })
+  async recordGrading(): Promise<boolean> {
+    return this.#writeNote({ line: 'grading' })
   }
 
   /** Stores a result before it can be fetched; false when it must not become visible. */
@@ -194,10 +194,12 @@ export class OutboxRecord implements CallbackRecord {
     return true
   }
 
-  async #writeNote(note: Note): Promise<void> {
-    if (this.#isRemoved) return
+  /** Writes a note, and resolves with whether it may become visible: not when another process owns the outbox. */
+  async #writeNote(note: Note): Promise<boolean> {
+    if (this.#isRemoved) return true
     const number = this.#steps
     await this.#try(async ({ journal, id }) => journal.note(id, toLine(id, number, note)))
+    return !this.#storage.journal.isLost
   }
 
   async #try(act: (storage: RecordStorage) => Promise<void>): Promise<boolean> {

@@ -26,8 +26,11 @@ export interface LeaseRecord {
    * outbox. Never rejects.
    */
   storeEnd(end: LeaseOutcome): Promise<boolean>
-  /** Resolves when the next process will know that grading has started. Never rejects. */
-  recordGrading(): Promise<void>
+  /**
+   * Resolves when the next process will know that grading has started, or with false when another process has taken
+   * over the outbox. Never rejects.
+   */
+  recordGrading(): Promise<boolean>
   /** Never rejects. */
   recordFetched(): Promise<void>
   /** Never rejects. */
@@ -71,7 +74,7 @@ export class LeasedRollout {
   #timer: LongTimer
   #state: LeaseState = 'open'
   /** The write that must be durable before the end is stored. */
-  #noted: Promise<void> | undefined
+  #noted: Promise<boolean> | undefined
   #end: Omit<LeaseOutcome, 'json'> | undefined
   #result: Uint8Array<ArrayBuffer> | undefined
   #fetchedAt: number | undefined
@@ -150,7 +153,7 @@ export class LeasedRollout {
     if (this.decided) return
     if (phase === 'grading') this.#noted = this.record?.recordGrading()
     if (this.#noted === undefined) this.#show(phase)
-    else this.#noted.then(() => this.#show(phase)).catch(() => {})
+    else this.#noted.then((isOwn) => isOwn && this.#show(phase)).catch(() => {})
   }
 
   /** Reserves the end for the caller, which then publishes it; false when it is decided already. */
