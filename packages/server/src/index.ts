@@ -12,6 +12,7 @@ export type {
   RolloutFailure,
   RolloutRequest,
   RolloutSelector,
+  RolloutStage,
   RolloutState,
   RolloutStatus,
   SamplesById,

@@ -90,7 +90,7 @@ export interface GradingOutcome {
  * request did not ask for grading. Each event is a transition of the lifecycle, see `transitionOf`.
  */
 export type RolloutEvent =
-  /** User code begins. It does not wait for the reader. Absent when the rollout ends before that. */
+  /** User code begins when the event after this one is asked for. Absent when the rollout ends before that. */
   | { readonly type: 'started' }
   /** The workflow has ended. `samples` are those before grading, and empty when it failed. */
   | {

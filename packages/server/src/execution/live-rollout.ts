@@ -73,6 +73,7 @@ export class LiveRollout {
   #unfollow: (() => void) | undefined
   #workFolder: Promise<WorkFolder> | undefined
   readonly #started = Promise.withResolvers<boolean>()
+  readonly #startIsRead = Promise.withResolvers<void>()
   #isOver = false
   /** What `run()` of the workflow returned: user code that may run on after a deadline. */
   userCode: Promise<unknown> | undefined
@@ -111,6 +112,16 @@ export class LiveRollout {
   /** Resolves with true when its user code starts, or with false when `ended` settles before that. */
   async startsBefore(ended: Promise<unknown>): Promise<boolean> {
     return Promise.race([this.#started.promise, ended.then(() => false)])
+  }
+
+  /** Resolves when whoever reads the events knows of the start and asks for what follows. */
+  get startIsRead(): Promise<void> {
+    return this.#startIsRead.promise
+  }
+
+  /** What follows the start is asked for. */
+  goOn(): void {
+    this.#startIsRead.resolve()
   }
 
   /** Runs a phase inside the trace of the rollout, if it has one. */

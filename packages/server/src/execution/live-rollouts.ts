@@ -44,7 +44,10 @@ export class LiveRollouts {
     let worked: WorkflowResult | undefined
     const working = live.traced(() => phases.workflow(live))
     try {
-      if (await live.startsBefore(working)) yield { type: 'started' }
+      if (await live.startsBefore(working)) {
+        yield { type: 'started' }
+        live.goOn()
+      }
       worked = await working
       if (live.hasWorkFolder) await live.storeWork()
       const result = this.#endWorkflow(live, worked)

@@ -23,6 +23,7 @@ import {
   longErrorTextBytes,
   type LongTimer,
   startTimer,
+  untilAborted,
 } from '@osmosis/core/http'
 import { RolloutBudget } from '@osmosis/core/policy'
 import { setTrace } from '@osmosis/core/tracing'
@@ -176,7 +177,9 @@ export async function runWorkflowPhase<TConfig>(
     release = await slots.acquire(deadline.signal)
     clock.stop()
     live.apply('code_started')
-    // The caller, and everything else that is due, runs before user code can block the thread.
+    // What the reader does about the start, and everything else that is due, is done before user code can block the
+    // thread or end the process.
+    await untilAborted(deadline.signal, () => live.startIsRead)
     await ownTurn()
     const context = new RolloutContext({
       ...request,

@@ -117,6 +117,21 @@ describe('cancelling', () => {
   })
 })
 
+it('user code begins when the reader has seen that and asks for what follows', async () => {
+  const seen: string[] = []
+  const backend = new LocalBackend({
+    workflow: workflow(() => {
+      registerSamples('main')
+      seen.push('user code')
+    }),
+  })
+  await reportOf(backend.execute(request({ grade: false })), async ({ type }) => {
+    for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+    seen.push(type)
+  })
+  expect(seen).toEqual(['started', 'user code', 'workflow'])
+})
+
 describe('a reader that stops early', () => {
   it.each(['started', 'workflow'])('after %s cancels the rollout', async (last) => {
     const signals: AbortSignal[] = []
