@@ -24,8 +24,7 @@ export function toolCalls(sample: {
   for (const message of sample.trajectoryMessages ?? sample.messages) {
     if (!isFields(message)) continue
     for (const { id, name, given } of callsOf(message)) {
-      const value = typeof given === 'string' ? (parseJson(given) ?? given) : (given ?? {})
-      calls.push({ id, name, arguments: value, result: null })
+      calls.push({ id, name, arguments: valueOf(given), result: null })
     }
     for (const { id, name, text } of resultsOf(message)) {
       const waiting = calls.filter(({ result }) => result === null)
@@ -35,4 +34,10 @@ export function toolCalls(sample: {
     }
   }
   return calls
+}
+
+function valueOf(given: unknown): unknown {
+  if (typeof given !== 'string') return given ?? {}
+  const value = parseJson(given)
+  return value === undefined ? given : value
 }

@@ -139,6 +139,18 @@ it('are read from what the policy saw, where that is known', () => {
   ])
 })
 
+it.each([
+  ['{"city": "Rome"}', args],
+  ['null', null],
+  ['"Rome"', 'Rome'],
+  ['{"city": "Ro', '{"city": "Ro'],
+  ['', ''],
+])('have the value of the JSON %j, or the text', (given, value) => {
+  const call = { id: 'a', function: { name: 'find', arguments: given } }
+  const messages = [{ role: 'assistant', tool_calls: [call] }]
+  expect(toolCalls({ messages })[0]?.arguments).toEqual(value)
+})
+
 it('are none in a conversation without tools, whatever its messages contain', () => {
   const messages = [
     null,
