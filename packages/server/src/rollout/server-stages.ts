@@ -4,6 +4,7 @@ import {
   transitionOf,
   type GradingOutcome,
   type LifecycleState,
+  type RolloutEvent,
   type RolloutFailure,
   type RolloutStage,
   type WorkflowOutcome,
@@ -24,24 +25,27 @@ export function counted({
   return async function* count(events, { grade }) {
     const clock = rollouts.begin()
     for await (const event of events) {
+      const isGradedNext = event.type === 'workflow' && grade && event.outcome.failure === null
+      if (event.type === 'workflow') countWorkflow(policy, event)
       if (event.type === 'started') clock.enter('workflow')
-      if (event.type === 'graded') clock.end(event.outcome.failure)
-      if (event.type !== 'workflow') {
-        yield event
-        continue
-      }
-      const { failure, partialSamples, otherCalls: calls = [] } = event.outcome
-      countModelCalls(policy, [...event.samples.values(), { calls }])
-      partialSamples
-        ?.then((partial) => countModelCalls(policy, partial.values()))
-        .catch(() => undefined)
-      const isLast = failure !== null || !grade
-      if (isLast) clock.end(failure)
-      else clock.leave()
+      else if (isGradedNext) clock.leave()
+      else clock.end(event.outcome.failure)
       yield event
-      if (!isLast) clock.enter('grading')
+      // What the reader does before it asks on is a part of no phase.
+      if (isGradedNext) clock.enter('grading')
     }
   }
+}
+
+function countWorkflow(
+  policy: ServerMetrics['policy'],
+  { outcome, samples }: Extract<RolloutEvent, { type: 'workflow' }>,
+): void {
+  const { partialSamples, otherCalls: calls = [] } = outcome
+  countModelCalls(policy, [...samples.values(), { calls }])
+  partialSamples
+    ?.then((partial) => countModelCalls(policy, partial.values()))
+    .catch(() => undefined)
 }
 
 /** Counts the model calls of samples. */
