@@ -5,7 +5,7 @@ import path from 'node:path'
 export function howToStart(folder: string): string {
   return nearestPackage(folder) === undefined
     ? 'npm create @osmosis@latest'
-    : 'npx osmosis rollout init <name> adds one to this project'
+    : 'npx osmosis rollout init <name>'
 }
 
 /** The nearest folder, this one or above, with a package.json. */
