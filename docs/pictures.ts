@@ -51,7 +51,7 @@ async function train(): Promise<string> {
   chmodSync(python, 0o755)
   const learner = ['--model', 'tiny', '--python', python, '--lora-rank', '0', '--lr', '1e-3']
   const args = ['train', 'local', 'configs/training/doors.toml', ...learner]
-  const steps = ['--passes', '2', '--steps', '24', '--rows-per-step', '16']
+  const steps = ['--steps', '24', '--rows-per-step', '16']
   await run(process.execPath, [osmosis, ...args, ...steps], { cwd: folder, maxBuffer: 2 ** 26 })
   return path.join(folder, '.osmosis/training/doors')
 }
