@@ -1,10 +1,9 @@
 import { getRolloutContext } from '@osmosis/core'
-import type { ModelMessage } from 'ai'
+import type { ModelMessage, registerTelemetry } from 'ai'
 
 import { noteStepEnd } from './policy-faults.ts'
 import { providerName } from './wire-conversion.ts'
 import { recordsOf } from './rollout-records.ts'
-import { registerTelemetry } from './supported-sdk.ts'
 
 /** The part of the SDK's `StepResult` that is looked at, in any of its versions. */
 export interface FinishedStep {
@@ -36,10 +35,10 @@ const holder = globalThis as { [watching]?: true }
  * other place to listen at, and what tools throw. It does not when a call turns telemetry off, gives
  * integrations of its own, or sets `recordOutputs: false`.
  */
-export function watchSteps(): void {
+export function watchSteps(sdk: { readonly registerTelemetry: typeof registerTelemetry }): void {
   if (holder[watching]) return
   holder[watching] = true
-  registerTelemetry({
+  sdk.registerTelemetry({
     onStepEnd(step) {
       noteStep(step)
       const rollout = getRolloutContext()

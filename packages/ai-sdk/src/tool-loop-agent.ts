@@ -3,7 +3,8 @@ import * as sdk from 'ai'
 import type { Output, ToolLoopAgentSettings, ToolSet } from 'ai'
 
 import { newRecord } from './rollout-records.ts'
-import { isRolloutModel, RolloutModel } from './rollout-model.ts'
+import { isRolloutModel } from './policy-model.ts'
+import { newRolloutModel } from './rollout-model.ts'
 import { noteStep } from './step-results.ts'
 
 /**
@@ -47,7 +48,7 @@ function bound<
   return {
     ...settings,
     id,
-    model: new RolloutModel({ ...model.settings, name: id }),
+    model: newRolloutModel({ ...model.settings, name: id }),
     allowSystemInMessages: settings.allowSystemInMessages ?? true,
     onStepEnd: async (step) => {
       noteStep(step)

@@ -1,5 +1,5 @@
 import type { MessageInput } from '@mastra/core/agent/message-list'
-import { toModelMessages as sdkMessages } from '@osmosis/ai-sdk'
+import { toModelMessages as sdkMessages } from '@osmosis/ai-sdk/without-sdk'
 import type { PromptMessage } from '@osmosis/core'
 
 type SdkMessage = ReturnType<typeof sdkMessages>[number]

@@ -1,13 +1,13 @@
 import type { MastraModelConfig } from '@mastra/core/llm'
 import {
-  rolloutModel as policyModel,
+  policyModel,
   type RolloutLanguageModel,
   type RolloutModelSettings,
-} from '@osmosis/ai-sdk'
+} from '@osmosis/ai-sdk/without-sdk'
 import { definePolicyFaults, errorMessage } from '@osmosis/core'
 import { nameForAgent } from '@osmosis/core/policy'
 import { type FallbackModel, fallbackModel, ModelOrigin } from '@osmosis/core/workflow'
-import { APICallError } from 'ai'
+import { APICallError } from '@ai-sdk/provider'
 
 import { mastraFault } from './policy-faults.ts'
 
