@@ -1,3 +1,4 @@
+import { isOsmosisError } from '@osmosis/core'
 import { errorTextBytes } from '@osmosis/core/http'
 
 import type { LogFields, Logger } from './logger.ts'
@@ -82,6 +83,7 @@ class Line {
 // with the message, so the stack of a long message would add nothing before it is cut.
 function describeError(error: Error): Record<string, unknown> {
   const { name, message, cause } = error
+  const code = isOsmosisError(error) ? { code: error.code } : {}
   const stack = message.length < errorTextBytes ? { stack: error.stack } : {}
-  return { name, message, ...stack, ...(cause === undefined ? {} : { cause }) }
+  return { name, ...code, message, ...stack, ...(cause === undefined ? {} : { cause }) }
 }
