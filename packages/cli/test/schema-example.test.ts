@@ -3,7 +3,7 @@ import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
 
-import { schemaExample } from '../src/checks/scripted-probe.ts'
+import { schemaExample } from '../src/checks/rollout/scripted-probe.ts'
 
 const key = fc.stringMatching(/^[a-z]{1,8}$/)
 

@@ -79,17 +79,23 @@ export class One extends AgentWorkflow { async run() {} }`
   })
 
   it.each([
-    ['pnpm-lock.yaml', `import '@acme/tools/search'`, '→ pnpm add @acme/tools'],
-    ['package-lock.json', `require('left-pad-2/x')`, '→ npm install left-pad-2'],
-    ['yarn.lock', `import './helper.ts'`, undefined],
+    ['pnpm-lock.yaml', `import '@acme/tools/search'`, 'pnpm add @acme/tools'],
+    ['package-lock.json', `require('left-pad-2/x')`, 'npm install left-pad-2'],
+    ['yarn.lock', `import './helper.ts'`, 'Correct the entrypoint.'],
   ])('says how to install what an entrypoint imports: %s, %s', async (lock, line, advice) => {
     const main = `import { createRequire } from 'node:module'
 const require = createRequire(import.meta.url)
 ${line}`
     workspaceOf('', { [lock]: '', 'rollouts/one/main.js': main })
-    const [, finding = ''] = (await validate('one')).findings
-    expect(finding).toMatch(/^fail entrypoint: Cannot load the entrypoint/)
-    expect(/→ .*/.exec(finding)?.[0]).toBe(advice)
+    const { stdout } = await run(['validate', 'one', '--json'])
+    const { rollouts } = JSON.parse(stdout) as { rollouts: { findings: object[] }[] }
+    expect(rollouts[0]?.findings[1]).toMatchObject({
+      level: 'fail',
+      check: 'entrypoint',
+      message: expect.stringContaining('Cannot load the entrypoint') as string,
+      file: 'rollouts/one/main.js',
+      advice,
+    })
   })
 
   it.each([
@@ -160,6 +166,7 @@ describe('osmosis validate', { tags: 'nightly' }, () => {
     expect(findings).toEqual([
       "ok entrypoint: exports the agent loop 'loop' with 0 tools",
       'ok model calls: 1 reached the policy',
+      'ok sample: the conversation: 1 model call, answered by scripted; 1 answer is trained',
       'fail reward: No reward was set for the conversation.',
       'ok this machine: can train it: osmosis train local',
       'ok trainers: Osmosis trains agent loops. Agent Lightning and POST /run take workflows.',
@@ -172,7 +179,9 @@ describe('osmosis validate', { tags: 'nightly' }, () => {
     )
     const { code, findings } = await validate('one')
     expect(code).toBe(0)
-    expect(findings.at(-1)).toMatch(/^warn history: .* \(sample main\): training splits/)
+    expect(findings).toContainEqual(
+      expect.stringMatching(/^warn history: .* \(sample main\): training splits/),
+    )
   })
 
   it('has nothing against an agent that hands over to one with other instructions', async () => {

@@ -6,8 +6,22 @@ export interface CheckFinding {
   /** Name of the check, in a word or two. */
   readonly check: string
   readonly message: string
+  /** Where its cause is, relative to the working folder if it lies in it. */
+  readonly file?: string
+  /** Counted from 1. */
+  readonly line?: number
   /** How to fix it. */
   readonly advice?: string
+  /** The page about it, as a path from the folder of the project. */
+  readonly page?: string
+}
+
+/** What a user needs to mend a problem; what is undefined is not known. */
+export interface FindingDetails {
+  readonly file?: string | undefined
+  readonly line?: number | undefined
+  readonly advice?: string | undefined
+  readonly page?: string | undefined
 }
 
 /** A check that passed. */
@@ -15,25 +29,56 @@ export function ok(check: string, message: string): CheckFinding {
   return { level: 'ok', check, message }
 }
 
-/** Something that works, but may be unintended. */
-export function warn(check: string, message: string, advice?: string): CheckFinding {
-  return { level: 'warn', check, message, ...(advice === undefined ? {} : { advice }) }
+/**
+ * Something that works, but may be unintended.
+ *
+ * @param details - a text is the advice
+ */
+export function warn(
+  check: string,
+  message: string,
+  details?: string | FindingDetails,
+): CheckFinding {
+  return { level: 'warn', check, message, ...known(details) }
 }
 
-/** Something that does not work. */
-export function fail(check: string, message: string, advice?: string): CheckFinding {
-  return { level: 'fail', check, message, ...(advice === undefined ? {} : { advice }) }
+/**
+ * Something that does not work.
+ *
+ * @param details - a text is the advice
+ */
+export function fail(
+  check: string,
+  message: string,
+  details?: string | FindingDetails,
+): CheckFinding {
+  return { level: 'fail', check, message, ...known(details) }
+}
+
+function known(details: string | FindingDetails = {}): Partial<CheckFinding> {
+  const { file, line, advice, page } = typeof details === 'string' ? { advice: details } : details
+  return {
+    ...(file === undefined ? {} : { file }),
+    ...(line === undefined ? {} : { line }),
+    ...(advice === undefined ? {} : { advice }),
+    ...(page === undefined ? {} : { page }),
+  }
 }
 
 const styles = { ok: 'green', warn: 'yellow', fail: 'red' } as const
 
-/** Human-readable findings, each with the advice below it. */
+/** Human-readable findings, each with its place, the advice and the page below it. */
 export function findingLines(findings: readonly CheckFinding[]): string {
   const width = Math.max(...findings.map(({ check }) => check.length))
   const indent = ' '.repeat(width + 8)
   return findings
-    .map(({ level, check, message, advice }) => {
-      const texts = [message, ...(advice === undefined ? [] : [`→ ${advice}`])]
+    .map(({ level, check, message, file, line, advice, page }) => {
+      const texts = [
+        message,
+        ...(file === undefined ? [] : [`at ${file}${line === undefined ? '' : `:${line}`}`]),
+        ...(advice === undefined ? [] : [`→ ${advice}`]),
+        ...(page === undefined ? [] : [`see ${page}`]),
+      ]
       const lines = texts.flatMap((text) => wrapped(text, outputWidth() - indent.length))
       return `${styled(styles[level], level.padEnd(4))}  ${check.padEnd(width)}  ${lines.join(`\n${indent}`)}\n`
     })

@@ -12,7 +12,10 @@ import {
 } from '@osmosis/eval'
 
 import { closing } from '../command/process.ts'
+import { changeFor } from './failure-advice.ts'
 import { fail, ok, type CheckFinding, warn } from './finding.ts'
+import { page } from './pages.ts'
+import { placeInMessage, placeOfProblem } from './place.ts'
 import { openPolicy, policyChoice, type ChosenPolicy } from '../inputs/choose-policy.ts'
 
 /** A config of a workspace. */
@@ -64,7 +67,11 @@ export async function configFinding({
 }: ConfigFile): Promise<CheckFinding> {
   if (problems.length > 0) {
     const lines = problems.map((line) => `\n- ${line}`).join('')
-    return fail('config', `The platform would refuse ${name}:${lines}`)
+    return fail('config', `The platform would refuse ${name}:${lines}`, {
+      ...placeOfProblem(file, problems[0] ?? ''),
+      advice: 'Correct the keys that are listed.',
+      page: page('config'),
+    })
   }
   // The platform checks the files of a training config.
   if (kind === 'training') return ok('config', name)
@@ -73,7 +80,8 @@ export async function configFinding({
     return ok('config', name)
   } catch (error) {
     if (!isOsmosisError(error)) throw error
-    return fail('config', errorMessage(error))
+    const message = errorMessage(error)
+    return fail('config', message, { ...placeInMessage(message), ...changeFor(error.code) })
   }
 }
 

@@ -83,7 +83,7 @@ async function withEntrypoint<T>(
       ({ facts }) => facts as EntrypointReport,
       (error: unknown): EntrypointReport => {
         signal.throwIfAborted()
-        return { kind: 'failed', message: errorMessage(error), isDependency: false }
+        return { kind: 'failed', message: errorMessage(error), code: null, isDependency: false }
       },
     )
     const check = async (rows: unknown): Promise<unknown> =>

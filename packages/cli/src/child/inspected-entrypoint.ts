@@ -1,5 +1,5 @@
 import { AgentLoopValidationError, formatIssue, validateAgentLoop } from '@osmosis/agent-loop'
-import { errorMessage } from '@osmosis/core'
+import { causes, errorMessage, isOsmosisError, type OsmosisErrorCode } from '@osmosis/core'
 import type { RowCheck } from '@osmosis/eval'
 import type { WorkerEntrypoint } from '@osmosis/server/child'
 
@@ -22,7 +22,13 @@ export type EntrypointReport =
       readonly problem: string | null
       readonly warnings: readonly string[]
     }
-  | { readonly kind: 'failed'; readonly message: string; readonly isDependency: boolean }
+  | {
+      readonly kind: 'failed'
+      readonly message: string
+      /** Of the error of the SDK that loading it threw; null when it threw another one. */
+      readonly code: OsmosisErrorCode | null
+      readonly isDependency: boolean
+    }
 
 /** Loads an entrypoint, says what it is, and checks rows by its schemas. */
 export async function loadForInspection(spec: string): Promise<WorkerEntrypoint> {
@@ -31,7 +37,9 @@ export async function loadForInspection(spec: string): Promise<WorkerEntrypoint>
     loaded = await loadEntrypoint(spec)
   } catch (error) {
     const isDependency = isMissingDependency(error)
-    return { facts: { kind: 'failed', message: errorMessage(error), isDependency } }
+    const [, cause] = causes(error)
+    const code = isOsmosisError(cause) ? cause.code : null
+    return { facts: { kind: 'failed', message: errorMessage(error), code, isDependency } }
   }
   const check = loaded.kind === 'workflow' ? rowCheckOf(loaded.entrypoint) : undefined
   return {

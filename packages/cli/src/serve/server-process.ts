@@ -10,12 +10,12 @@ import type { RowCheck } from '@osmosis/eval'
 import { failedWrite } from '@osmosis/protocol/files'
 import { untilAborted } from '@osmosis/core/http'
 import { moduleIn, type WorkerEntrypoint } from '@osmosis/server/child'
-import { stepRewardsDropped } from '@osmosis/server/protocols'
 
 import { hideKeys, redaction } from '../command/command-context.ts'
 import { printMessage } from '../command/terminal-text.ts'
 import { invalidEntrypoint } from '../command/wrong-use.ts'
 import type { EntrypointFacts } from '../child/served-workflow.ts'
+import { observeRollouts, type ObservedRollouts } from '../child/observed-rollouts.ts'
 import type { ServeFlags } from './serve.ts'
 import { runUserCode } from '../child/user-code.ts'
 
@@ -34,7 +34,12 @@ const longestHeld = 16_000_000
 export interface ServerOrder extends Pick<ServeFlags, 'workers' | 'concurrency' | 'set' | 'redis'> {
   /** The argument of `osmosis serve`. */
   readonly entrypoint: string
+  /** Whether its process observes what user code does in the rollouts. Default: false. */
+  readonly isObserved?: boolean
 }
+
+/** The question of what was observed; all others are rows to check. */
+const whatWasObserved = 'observed'
 
 /** What the server's process says when it listens. */
 interface ListeningServerFacts extends EntrypointFacts {
@@ -43,11 +48,16 @@ interface ListeningServerFacts extends EntrypointFacts {
 }
 
 /** Serves an entrypoint for the command that started this process. */
-export async function loadServer({ entrypoint, ...flags }: ServerOrder): Promise<WorkerEntrypoint> {
+export async function loadServer({
+  entrypoint,
+  isObserved = false,
+  ...flags
+}: ServerOrder): Promise<WorkerEntrypoint> {
+  const observer = isObserved ? observeRollouts() : undefined
   // The command that starts the process does not load it.
   const { serveCommand } = await import('./serve-command.ts')
   const apiKey = randomBytes(32).toString('base64url')
-  const { url, facts, check, close } = await serveCommand(entrypoint, {
+  const settings: ServeFlags = {
     ...flags,
     apiKey,
     auth: true,
@@ -57,10 +67,16 @@ export async function loadServer({ entrypoint, ...flags }: ServerOrder): Promise
     logLevel: 'info',
     // They may contain secrets of the evaluation that its server cannot recognise.
     trajectories: false,
-  })
+  }
+  const { url, facts, check, close } = await serveCommand(entrypoint, settings, (loaded) =>
+    observer === undefined || loaded.kind === 'agent-loop'
+      ? loaded
+      : { ...loaded, entrypoint: observer.watched(loaded.entrypoint) },
+  )
   return {
     facts: { url, apiKey, ...facts } satisfies ListeningServerFacts,
-    answer: async (rows) => check(rows as Parameters<RowCheck>[0]),
+    answer: async (question) =>
+      question === whatWasObserved ? observer?.end() : check(question as Parameters<RowCheck>[0]),
     close,
     // The server logs it, fails its rollouts and ends.
     onStrayError: () => {},
@@ -73,6 +89,8 @@ export interface ServerProcessOptions extends ServerOrder {
   readonly folder: string
   /** Its environment. */
   readonly env: NodeJS.ProcessEnv
+  /** Gets each line of its output, without secrets. */
+  readonly onLine?: (line: string) => void
 }
 
 /** A rollout server that runs as a process of its own. */
@@ -81,8 +99,8 @@ export interface ServerProcess extends AsyncDisposable, Omit<ListeningServerFact
   readonly rowCheck: RowCheck | undefined
   /** Appends the output of the process to a file, including the output so far. */
   readonly logTo: (file: string) => void
-  /** Whether its log has {@link stepRewardsDropped}; final when the server is closed. */
-  readonly hasDroppedStepRewards: () => boolean
+  /** What its process has observed, when that was ordered; ends the observation. */
+  readonly observed: () => Promise<ObservedRollouts | undefined>
   /** Aborted, with the reason, when the process ends. */
   readonly died: AbortSignal
   /**
@@ -100,7 +118,7 @@ export interface ServerProcess extends AsyncDisposable, Omit<ListeningServerFact
  * the reason of `signal` when aborted
  */
 export async function startServerProcess(
-  { folder, env, ...order }: ServerProcessOptions,
+  { folder, env, onLine, ...order }: ServerProcessOptions,
   signal: AbortSignal,
 ): Promise<ServerProcess> {
   signal.throwIfAborted()
@@ -112,7 +130,7 @@ export async function startServerProcess(
     cwd: folder,
     env,
   })
-  const output = collectOutput(child.output)
+  const output = collectOutput(child.output, onLine)
   const died = new AbortController()
   const force = (): unknown => setTimeout(() => child.kill(), interruptLimitMs).unref()
   signal.addEventListener('abort', force)
@@ -139,7 +157,7 @@ export async function startServerProcess(
         ? async (rows) => (await child.ask(rows)) as Awaited<ReturnType<RowCheck>>
         : undefined,
       logTo: output.logTo,
-      hasDroppedStepRewards: output.hasDroppedStepRewards,
+      observed: async () => (await child.ask(whatWasObserved)) as ObservedRollouts | undefined,
       died: died.signal,
       explain: (failure) => explain(failure, died.signal, ended),
       close,
@@ -169,7 +187,6 @@ async function explain(
 interface CollectedOutput {
   lastLines(): string
   readonly logTo: (file: string) => void
-  readonly hasDroppedStepRewards: () => boolean
   /** Undefined while the output is only in memory. */
   logFile(): string | undefined
   /** Settles when the output is complete. */
@@ -177,10 +194,12 @@ interface CollectedOutput {
 }
 
 /** Collects the output without its secrets, in memory until there is a log file. */
-function collectOutput(streams: readonly Readable[]): CollectedOutput {
+function collectOutput(
+  streams: readonly Readable[],
+  onLine: ServerProcessOptions['onLine'],
+): CollectedOutput {
   let log: WriteStream | undefined
   let logFile: string | undefined
-  let hasDropped = false
   const held: string[] = []
   const lines: string[] = []
   const written = streams.map(async (stream) => {
@@ -188,8 +207,8 @@ function collectOutput(streams: readonly Readable[]): CollectedOutput {
     const whole = new WholeLines()
     const keep = (piece: string): void => {
       if (piece === '') return
-      hasDropped ||= piece.includes(stepRewardsDropped)
       const printed = piece.split('\n').filter((line) => line !== '')
+      if (onLine !== undefined) for (const line of printed) onLine(line)
       lines.push(...printed.slice(-quotedLines).map(shortened))
       lines.splice(0, lines.length - quotedLines)
       if (log === undefined) held.push(piece)
@@ -212,7 +231,6 @@ function collectOutput(streams: readonly Readable[]): CollectedOutput {
   return {
     complete,
     lastLines: () => lines.join('\n'),
-    hasDroppedStepRewards: () => hasDropped,
     logFile: () => logFile,
     logTo: (file) => {
       logFile = file

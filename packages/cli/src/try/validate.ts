@@ -9,7 +9,7 @@ export function declareValidate(program: Command) {
     'default_policy of osmosis.toml when that is a module, else one that calls the first tool',
   )
     .description(
-      'check a workflow or an agent loop: run one rollout and report what would fail in training',
+      'check a workflow or an agent loop: run one row and report what would fail in training',
     )
     .argument('[name]', 'a folder in rollouts/ (default: all of them)')
     .optionsGroup(groups.inputs)

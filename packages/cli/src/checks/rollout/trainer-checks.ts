@@ -1,77 +1,7 @@
-import type { PolicyModel } from '@osmosis/controller'
-import type { ChatMessage } from '@osmosis/core/policy'
-import { isToolError, shownContent } from '@osmosis/eval/analysis'
-
-import { ok, warn, type CheckFinding } from './finding.ts'
-import type { EntrypointKind } from '../child/served-workflow.ts'
-
-/** The outcome of the rollout that was run. */
-export interface TriedRollout {
-  readonly kind: EntrypointKind
-  readonly status: 'success' | 'failure' | 'timeout' | 'cancelled'
-  readonly errorMessage: string | null
-  readonly samples: readonly {
-    readonly id: string
-    readonly reward: number | null
-    /** Whether the grader excludes it from training. */
-    readonly isRemoved: boolean
-  }[]
-  readonly policyCalls: number
-  /** Ids of the samples whose history was rewritten between two model calls, their instructions aside. */
-  readonly rewritten: readonly string[]
-  /** Error of the policy. */
-  readonly policyTrouble: string | null
-  readonly requests: HeardRequests
-  /** Whether the grader grades the attempts at a row together. */
-  readonly gradesGroups: boolean
-  /** Whether the grader sets rewards of single steps. */
-  readonly hasStepRewards: boolean
-}
-
-/** Facts about the requests of a rollout. */
-export interface HeardRequests {
-  /** Ids of samples that sent one prompt twice. */
-  readonly repeated: readonly string[]
-  /** Whether a request set temperature 0. */
-  readonly greedy: boolean
-  /** The first error of each tool, by its name. */
-  readonly toolErrors: ReadonlyMap<string, string>
-}
-
-/** Observes the requests of a rollout to `policy`. */
-export function hearRequests(policy: PolicyModel): {
-  readonly policy: PolicyModel
-  readonly heard: () => HeardRequests
-} {
-  const prompts = new Map<string, string>()
-  const repeated = new Set<string>()
-  const toolErrors = new Map<string, string>()
-  let greedy = false
-  return {
-    policy: {
-      ...policy,
-      respond: async (request) => {
-        const { rolloutId, sampleId, body } = request
-        greedy ||= body['temperature'] === 0
-        const prompt = JSON.stringify([rolloutId, body['messages']])
-        if (prompts.has(prompt)) repeated.add(sampleId)
-        prompts.set(prompt, sampleId)
-        noteToolErrors((body['messages'] ?? []) as ChatMessage[], toolErrors)
-        return policy.respond(request)
-      },
-    },
-    heard: () => ({ repeated: [...repeated], greedy, toolErrors }),
-  }
-}
-
-function noteToolErrors(messages: readonly ChatMessage[], errors: Map<string, string>): void {
-  const calls = messages.flatMap(({ tool_calls: made = [] }) => made)
-  for (const { role, content, tool_call_id: id } of messages) {
-    const tool = calls.find((call) => call.id === id)?.function.name
-    if (role !== 'tool' || tool === undefined || errors.has(tool)) continue
-    if (isToolError({ content })) errors.set(tool, shownContent(content).text.slice(0, 500))
-  }
-}
+import { ok, warn, type CheckFinding, type FindingDetails } from '../finding.ts'
+import type { HeardRequests } from './heard-requests.ts'
+import type { TriedRollout } from './tried-rollout.ts'
+import { page } from '../pages.ts'
 
 /** How each trainer handles such a rollout. */
 export function trainerFindings({
@@ -79,7 +9,7 @@ export function trainerFindings({
   samples,
   requests,
   gradesGroups,
-  hasStepRewards,
+  log: { hasStepRewards },
 }: TriedRollout): readonly CheckFinding[] {
   if (kind === 'agent-loop') return [local, loops]
   const trained = samples.filter(({ isRemoved }) => !isRemoved)
@@ -94,7 +24,11 @@ export function trainerFindings({
       : warn(
           'Osmosis',
           `gets all samples (${severalSamples}) where the server sends the results; results that the trainer fetches have room for one.`,
-          'Call ctx.removeSample(id) in the grader for all samples but the one to train on.',
+          {
+            advice:
+              'Call ctx.removeSample(id) in the grader for all samples but the one to train on.',
+            page: page('graders'),
+          },
         ),
     ...agentLightningFindings(oneNumber, requests),
     oneNumber === undefined
@@ -108,7 +42,10 @@ const local = ok('this machine', 'can train it: osmosis train local')
 const stepRewards = warn(
   'step rewards',
   'The grader sets step rewards, which only osmosis train and the trace of POST /run use. Osmosis, Agent Lightning and the others train all model calls of a sample with the one reward of the sample.',
-  'Include the step rewards in the reward, or train with one of the two.',
+  {
+    advice: 'Include the step rewards in the reward, or train with one of the two.',
+    page: page('trainers'),
+  },
 )
 
 const loops = ok(
@@ -116,7 +53,10 @@ const loops = ok(
   'Osmosis trains agent loops. Agent Lightning and POST /run take workflows.',
 )
 
-const useGrader = 'For this trainer, export a class that extends Grader instead of GroupGrader.'
+const useGrader = {
+  advice: 'For this trainer, export a class that extends Grader instead of GroupGrader.',
+  page: page('graders'),
+}
 
 /** Which trainers send the groups that a GroupGrader needs. */
 const groupFindings = [
@@ -130,28 +70,30 @@ const groupFindings = [
     'sends no groups, which the grader needs: no rollout gets a reward.',
     useGrader,
   ),
-  warn(
-    'POST /run',
-    'sends groups only with --group-column: other rollouts get no reward.',
-    'Start the server with --group-column <column> --group-size <attempts>.',
-  ),
+  warn('POST /run', 'sends groups only with --group-column: other rollouts get no reward.', {
+    advice: 'Start the server with --group-column <column> --group-size <attempts>.',
+    page: page('trainers'),
+  }),
 ]
 
 /** Why a trainer that takes one reward per rollout cannot use these samples, with advice. */
-function oneNumberProblem(samples: TriedRollout['samples']): [string, string] | undefined {
+function oneNumberProblem(samples: TriedRollout['samples']): [string, FindingDetails] | undefined {
   const trained = samples.filter(({ isRemoved }) => !isRemoved)
   const removed = samples.filter(({ isRemoved }) => isRemoved)
   const rule = '--reward mean, --reward sum or --reward <sample id>.'
   if (trained.length > 0 && removed.length > 0) {
     return [
       `trains all model calls of a rollout with one reward, those of removed samples (${idsOf(removed)}) too: the rollout would fail.`,
-      `Give every sample a reward, and choose how they are combined: ${rule}`,
+      {
+        advice: `Give every sample a reward, and choose how they are combined: ${rule}`,
+        page: page('trainers'),
+      },
     ]
   }
   if (trained.length < 2) return undefined
   return [
     `takes one reward per rollout, and this one has several samples: ${idsOf(trained)}.`,
-    `Choose how they are combined: ${rule}`,
+    { advice: `Choose how they are combined: ${rule}`, page: page('trainers') },
   ]
 }
 
@@ -165,13 +107,16 @@ function greedyFindings({ greedy }: HeardRequests): CheckFinding[] {
     warn(
       'sampling',
       'The agent sets temperature 0. Unless the trainer overrides it, all attempts at a row are identical and give no training signal.',
-      'Leave temperature, top_p and the like to the trainer.',
+      {
+        advice: 'Leave temperature, top_p and the like to the trainer.',
+        page: page('trainers'),
+      },
     ),
   ]
 }
 
 function agentLightningFindings(
-  oneNumber: [string, string] | undefined,
+  oneNumber: [string, FindingDetails] | undefined,
   { repeated }: HeardRequests,
 ): CheckFinding[] {
   const findings: CheckFinding[] = []
@@ -182,7 +127,11 @@ function agentLightningFindings(
       warn(
         'Agent Lightning',
         `trains only the last of several model calls with one prompt, and there are such calls${ids === '' ? '' : ` (sample ${ids})`}.`,
-        'Change the prompt between tries, e.g. by saying what was wrong with the first answer.',
+        {
+          advice:
+            'Change the prompt between tries, e.g. by saying what was wrong with the first answer.',
+          page: page('trainers'),
+        },
       ),
     )
   }

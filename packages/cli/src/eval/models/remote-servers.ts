@@ -127,7 +127,10 @@ function policyHost(
 }
 
 /** The server of an evaluation: a child process, or a running server. */
-export type EvaluatedServer = Omit<ServerProcess, 'apiKey' | typeof Symbol.asyncDispose> & {
+export type EvaluatedServer = Omit<
+  ServerProcess,
+  'apiKey' | 'observed' | typeof Symbol.asyncDispose
+> & {
   /** Undefined: no key is sent. */
   readonly apiKey: string | undefined
 }
@@ -163,7 +166,6 @@ export async function attachServer(
     hasGrader: true,
     groupMinSize: null,
     logTo: () => {},
-    hasDroppedStepRewards: () => false,
     died: new AbortController().signal,
     // Some servers answer a health check without a key and refuse the first rollout.
     explain: async (failure) =>

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import path from 'node:path'
 
 import {
@@ -10,6 +10,7 @@ import {
   type RunManifest,
 } from '@osmosis/eval/analysis'
 
+import { policyAdvice } from '../../checks/framework-advice.ts'
 import { dim, indented, look, type Section } from '../../command/report.ts'
 import { onOneLine, plain } from '../../command/terminal-text.ts'
 import type { ShownItems } from './shown-run.ts'
@@ -143,37 +144,4 @@ export function failureAdvice(
   if (/\b429\b/.test(message))
     return ['The endpoint is overloaded: run fewer rollouts concurrently, with --max-in-flight.']
   return []
-}
-
-/** The policy as a model, by adapter. */
-const models: Readonly<Record<string, string>> = {
-  '@osmosis/ai-sdk': 'rolloutModel()',
-  '@osmosis/google-adk': 'OsmosisLlm',
-  '@osmosis/langchain': 'OsmosisChatModel',
-  '@osmosis/mastra': 'rolloutModel()',
-  '@osmosis/openai-agents': 'OsmosisRolloutModel',
-  '@osmosis/pi': 'rolloutStreamFn()',
-  '@osmosis/strands': 'OsmosisRolloutModel',
-}
-
-/** What to do about an agent that does not call the policy, by the adapters that its project has. */
-export function policyAdvice(folder: string): string {
-  const found = adaptersOf(path.resolve(folder)).map((name) => `${models[name]} of ${name}`)
-  const model = found.join(', or ') || 'the model of its adapter'
-  return `Give the agent ${model} instead of its old model, and await its run.`
-}
-
-function adaptersOf(folder: string): string[] {
-  const found = dependenciesOf(folder).filter((name) => name in models)
-  const parent = path.dirname(folder)
-  return found.length > 0 || parent === folder ? found : adaptersOf(parent)
-}
-
-function dependenciesOf(folder: string): string[] {
-  try {
-    const text = readFileSync(path.join(folder, 'package.json'), 'utf8')
-    return Object.keys((JSON.parse(text) as { dependencies?: object }).dependencies ?? {})
-  } catch {
-    return []
-  }
 }

@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { readdir, readFile } from 'node:fs/promises'
 
-import { errorMessage, isOsmosisError } from '@osmosis/core'
+import { errorMessage, isOsmosisError, type OsmosisError } from '@osmosis/core'
 import { formatQuantity } from '@osmosis/eval/analysis'
 import { findWorkspaceRoot, readTrainingConfig } from '@osmosis/eval'
 
@@ -13,19 +13,30 @@ import {
   warn,
   ok,
 } from '../../checks/finding.ts'
-import { triedFindings, tryRollout } from '../../checks/rollout-checks.ts'
-import { probe } from '../../checks/scripted-probe.ts'
+import { triedFindings } from '../../checks/rollout/rollout-findings.ts'
+import { page } from '../../checks/pages.ts'
+import { placeInMessage, placeInStack } from '../../checks/place.ts'
+import { tryRollout } from '../../checks/rollout/tried-rollout.ts'
+import { changeFor } from '../../checks/failure-advice.ts'
+import { probe } from '../../checks/rollout/scripted-probe.ts'
 import { type ConfigFile, configFinding, workspaceConfigs } from '../../checks/workspace-checks.ts'
 import { interruptedExitCode } from '../../command/exit-codes.ts'
 import { invalid } from '../../command/wrong-use.ts'
 import { abortOnInterrupt, closing, survivingStrayRejections } from '../../command/process.ts'
-import { printJson, printOut, resolvePath, workingFolder } from '../../command/command-context.ts'
+import {
+  fromWorkingFolder,
+  printJson,
+  printOut,
+  resolvePath,
+  workingFolder,
+} from '../../command/command-context.ts'
 import { type EvalRunPlan, planEvaluation } from '../../eval/run/evaluation-plan.ts'
 import { type ChosenPolicy, openPolicy, policyChoice } from '../../inputs/choose-policy.ts'
 import { readEnvironment } from '../../command/environment.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import { howToStart } from '../../inputs/nearest-project.ts'
 import type { ValidateFlags } from '../validate.ts'
+import type { EntrypointReport } from '../../child/inspected-entrypoint.ts'
 import { inspectEntrypoint } from '../../child/entrypoint-process.ts'
 
 /**
@@ -84,7 +95,7 @@ async function validate(
       const file = `configs/eval/${target.name}.toml`
       const advice = `Write ${file}, or name a module: --module rollouts/${target.name}/main.ts --dataset <file>`
       const message = `No config in configs/eval/ or configs/training/ names the rollout ${target.name}.`
-      return [...findings, fail('config', message, advice)]
+      return [...findings, fail('config', message, { file, advice, page: page('config') })]
     }
     const loaded = await entrypointFindings(plan, environment, signal)
     findings.push(...loaded)
@@ -94,9 +105,17 @@ async function validate(
     findings.push(...(await rolloutFindings(plan, flags, environment, signal)))
   } catch (error) {
     if (!isOsmosisError(error)) throw error
-    findings.push(fail('rollout', errorMessage(error)))
+    findings.push(errorFinding(error))
   }
   return findings
+}
+
+/** An error that ended the validation. The messages of those about rows begin with their lines, below the name of the file. */
+function errorFinding(error: OsmosisError): CheckFinding {
+  const message = errorMessage(error)
+  const checks = { invalid_config: 'config', invalid_dataset: 'dataset' } as const
+  const check = checks[error.code as keyof typeof checks] ?? 'rollout'
+  return fail(check, message, { ...placeInMessage(message), ...changeFor(error.code) })
 }
 
 /** Undefined for a rollout without a config, which would name the dataset. */
@@ -130,7 +149,10 @@ async function withoutRollout(
   const plan = { entrypoint, folder: workingFolder() }
   return [
     ...(await entrypointFindings(plan, environment, signal)),
-    warn('rollout', 'No rollout was run, because no dataset is named.', 'Pass --dataset <file>.'),
+    warn('rollout', 'No rollout was run, because no dataset is named.', {
+      advice: 'Pass --dataset <file>.',
+      page: page('datasets'),
+    }),
   ]
 }
 
@@ -144,7 +166,7 @@ async function rolloutFindings(
   const tried = await closing(chosen, async ({ policy }) =>
     survivingStrayRejections(async () => tryRollout(plan, policy, environment, signal)),
   )
-  return triedFindings(tried, plan.folder)
+  return triedFindings(tried, plan)
 }
 
 /** Without flags this is a scripted policy, so that a validation costs nothing. */
@@ -214,9 +236,13 @@ async function entrypointFindings(
   signal: AbortSignal,
 ): Promise<CheckFinding[]> {
   const report = await inspectEntrypoint(entrypoint, { folder, environment, signal })
-  if (report.kind === 'failed') return [fail('entrypoint', report.message)]
+  const { file } = splitSpec(fromWorkingFolder(resolvePath(entrypoint)))
+  if (report.kind === 'failed') return [loadingFinding(report, file)]
   if (report.kind === 'agent-loop') {
-    if (report.problem !== null) return [fail('entrypoint', report.problem)]
+    if (report.problem !== null) {
+      const change = { advice: 'Correct what it lists.', page: page('agentLoops') }
+      return [fail('entrypoint', report.problem, { ...placeInStack(report.problem), ...change })]
+    }
     const tools = formatQuantity(report.toolCount, 'tool')
     return [
       ok('entrypoint', `exports the agent loop '${report.name}' with ${tools}`),
@@ -226,11 +252,11 @@ async function entrypointFindings(
   const findings: CheckFinding[] = [ok('entrypoint', 'exports a workflow')]
   if (report.missing.includes('grader')) {
     findings.push(
-      fail(
-        'grader',
-        'The entrypoint exports no grader, so no rollout gets a reward.',
-        'Export a class that extends Grader and calls ctx.setReward(…).',
-      ),
+      fail('grader', 'The entrypoint exports no grader, so no rollout gets a reward.', {
+        file,
+        advice: 'Export a class that extends Grader and calls ctx.setReward(…).',
+        page: page('graders'),
+      }),
     )
   }
   if (report.missing.includes('workflow config')) {
@@ -238,11 +264,32 @@ async function entrypointFindings(
       warn(
         'workflow config',
         'The entrypoint exports no workflow config: at most 4 rollouts run concurrently.',
-        "export const config = defineWorkflowConfig({ name: '…', concurrency: { maxConcurrent: … } })",
+        {
+          file,
+          advice:
+            "export const config = defineWorkflowConfig({ name: '…', concurrency: { maxConcurrent: … } })",
+          page: page('concurrency'),
+        },
       ),
     )
   }
   return findings
+}
+
+/** An entrypoint that cannot be loaded: the place is in the stack of the error, and what to install below it. */
+function loadingFinding(
+  { message, code }: Extract<EntrypointReport, { kind: 'failed' }>,
+  file: string,
+): CheckFinding {
+  const lines = message.split('\n')
+  const said = lines.filter((line) => !/^ +at |^→ /.test(line))
+  const advice = lines.find((line) => line.startsWith('→ '))?.slice(2)
+  return fail('entrypoint', said.join('\n'), {
+    file,
+    ...placeInStack(message),
+    ...changeFor(code ?? 'invalid_entrypoint'),
+    ...(advice === undefined ? {} : { advice }),
+  })
 }
 
 /** Names variables that the code reads, and the config does not set. */
@@ -254,7 +301,11 @@ async function variableFindings(plan: EvalRunPlan): Promise<CheckFinding[]> {
     warn(
       'variables',
       `The code reads ${names.join(', ')}, which the config does not name: on the platform nothing sets them.`,
-      'Add secrets to required in [secrets], and everything else to [env].',
+      {
+        file: plan.config ?? undefined,
+        advice: 'Add secrets to required in [secrets], and everything else to [env].',
+        page: page('config'),
+      },
     ),
   ]
 }

@@ -1,0 +1,88 @@
+import type { OsmosisErrorCode } from '@osmosis/core'
+
+import type { FindingDetails } from './finding.ts'
+import { page } from './pages.ts'
+
+/** What to change, and where to read about it. */
+export type Change = Pick<FindingDetails, 'advice' | 'page'>
+
+const ofWorkflow = page('errorsOfWorkflows')
+const ofGrader = page('errorsOfGraders')
+
+/** What to change about errors of the SDK that a rollout may end with. */
+const changes: Partial<Record<OsmosisErrorCode, Change>> = {
+  no_rollout_context: {
+    advice: 'Move what needs the rollout into run() of the workflow, or give its model a fallback.',
+    page: ofWorkflow,
+  },
+  wrong_rollout_context: {
+    advice: 'Make it inside run() of the workflow, new for each rollout.',
+    page: ofWorkflow,
+  },
+  placeholder_model: {
+    advice: 'Give it to the agent of the adapter, in place of the Agent of the framework.',
+    page: ofWorkflow,
+  },
+  missing_session: {
+    advice: "Make a session inside run() of the workflow, and pass it to the framework's run().",
+    page: ofWorkflow,
+  },
+  duplicate_sample: {
+    advice: 'Give each agent or session a name of its own, and return no messages beside them.',
+    page: ofWorkflow,
+  },
+  no_samples: {
+    advice: 'Give the agent the model of its adapter, and await its run.',
+    page: ofWorkflow,
+  },
+  user_code_exit: { advice: 'Throw an error instead.', page: ofWorkflow },
+  stray_error: {
+    advice: 'Await everything that run() starts, and catch errors in timers and events.',
+    page: ofWorkflow,
+  },
+  rollout_ended: {
+    advice: 'Await everything that run() starts, and read streams to their end.',
+    page: ofWorkflow,
+  },
+  timeout: {
+    advice: 'Raise agent_workflow_timeout_s or grader_timeout_s, or make the agent faster.',
+    page: ofWorkflow,
+  },
+  limit_reached: { advice: 'Raise the limit in rolloutLimits.', page: page('limits') },
+  unknown_sample: { advice: 'Use the ids of ctx.samples in the grader.', page: ofGrader },
+  invalid_reward: {
+    advice: 'Give a finite number: look for a field that is not there, and for a division by zero.',
+    page: ofGrader,
+  },
+  missing_reward: {
+    advice: 'Reward every sample in grade(), or take it out with ctx.removeSample(id).',
+    page: ofGrader,
+  },
+  no_output: { advice: 'Return the object that the grader reads from run().', page: ofGrader },
+  not_graded: {
+    advice: 'Write ground_truth or metadata into the row, and export a grader.',
+    page: ofGrader,
+  },
+  judge_failed: { advice: 'Ask the judge in another way, or ask another one.', page: ofGrader },
+  invalid_dataset: { advice: 'Correct the row, or the columns.', page: page('datasets') },
+  invalid_config: { advice: 'Correct what the message names.', page: page('config') },
+  invalid_entrypoint: { advice: 'Correct the entrypoint.', page: page('workflows') },
+  policy_http_error: {
+    advice: 'Check the address of the policy, its key and the name of the model.',
+    page: page('errorsOfPolicies'),
+  },
+  policy_unreachable: {
+    advice: 'Check that the policy runs, and its address.',
+    page: page('errorsOfPolicies'),
+  },
+  policy_stream_error: {
+    advice: 'Look at the log of the policy.',
+    page: page('errorsOfPolicies'),
+  },
+}
+
+/** What to change about a rollout that failed: an error without a code was thrown by user code. */
+export function changeFor(code: string | undefined): Change {
+  const known = code === undefined ? undefined : changes[code as OsmosisErrorCode]
+  return known ?? { advice: 'Correct the code that threw it.', page: page('blame') }
+}

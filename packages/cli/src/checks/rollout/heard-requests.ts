@@ -1,0 +1,114 @@
+import type { PolicyModel } from '@osmosis/controller'
+import type { ChatMessage } from '@osmosis/core/policy'
+import { isToolError, shownContent } from '@osmosis/eval/analysis'
+
+/** Facts about the requests of rollouts so far; the maps grow with later ones. */
+export interface HeardRequests {
+  /** Ids of samples that sent one prompt twice. */
+  readonly repeated: readonly string[]
+  /** Whether a request set temperature 0. */
+  readonly greedy: boolean
+  /** The first error of each tool, by its name. */
+  readonly toolErrors: ReadonlyMap<string, string>
+  /** Ids of samples that sent a question and its answer, or the prompt of the row, more often than they were said. */
+  readonly doubled: readonly string[]
+  /** The number of assistant messages in the first request of each rollout, by its id. */
+  readonly firstAnswers: ReadonlyMap<string, number>
+}
+
+/**
+ * Observes the requests of rollouts to `policy`.
+ *
+ * @param prompt - of the row
+ */
+export function hearRequests(
+  policy: PolicyModel,
+  prompt: readonly { readonly role: string; readonly content: string }[],
+): {
+  readonly policy: PolicyModel
+  readonly heard: () => HeardRequests
+} {
+  const prompts = new Map<string, string>()
+  const repeated = new Set<string>()
+  const doubled = new Set<string>()
+  const toolErrors = new Map<string, string>()
+  const firstAnswers = new Map<string, number>()
+  const calls = new Map<string, number>()
+  let greedy = false
+  return {
+    policy: {
+      ...policy,
+      respond: async (request) => {
+        const { rolloutId, sampleId, body } = request
+        greedy ||= body['temperature'] === 0
+        const prompted = JSON.stringify([rolloutId, body['messages']])
+        if (prompts.has(prompted)) repeated.add(sampleId)
+        prompts.set(prompted, sampleId)
+        const messages = (body['messages'] ?? []) as ChatMessage[]
+        noteToolErrors(messages, toolErrors)
+        const before = calls.get(rolloutId) ?? 0
+        calls.set(rolloutId, before + 1)
+        if (before === 0) firstAnswers.set(rolloutId, answersIn(messages))
+        const said = (firstAnswers.get(rolloutId) ?? 0) + before
+        const isDoubled =
+          before === 0
+            ? repeatsPrompt(messages, prompt)
+            : answersIn(messages) > said && repeatsExchange(messages)
+        if (isDoubled) doubled.add(sampleId)
+        return policy.respond(request)
+      },
+    },
+    heard: () => ({
+      repeated: [...repeated],
+      greedy,
+      toolErrors,
+      doubled: [...doubled],
+      firstAnswers,
+    }),
+  }
+}
+
+function noteToolErrors(messages: readonly ChatMessage[], errors: Map<string, string>): void {
+  const calls = messages.flatMap(({ tool_calls: made = [] }) => made)
+  for (const { role, content, tool_call_id: id } of messages) {
+    const tool = calls.find((call) => call.id === id)?.function.name
+    if (role !== 'tool' || tool === undefined || errors.has(tool)) continue
+    if (isToolError({ content })) errors.set(tool, shownContent(content).text.slice(0, 500))
+  }
+}
+
+function answersIn(messages: readonly ChatMessage[]): number {
+  return messages.filter(({ role }) => role === 'assistant').length
+}
+
+/** Whether the question of the row stands in a first request more often than in the row. */
+function repeatsPrompt(
+  messages: readonly ChatMessage[],
+  prompt: readonly { readonly role: string; readonly content: string }[],
+): boolean {
+  const question = prompt.findLast(({ role }) => role === 'user')?.content
+  if (question === undefined) return false
+  const asked = messages.filter(
+    ({ role, content }) => role === 'user' && textOf(content) === question,
+  )
+  return asked.length > 1
+}
+
+/** Whether one answer stands behind one question twice. */
+function repeatsExchange(messages: readonly ChatMessage[]): boolean {
+  const exchanges = new Set<string>()
+  let question = ''
+  for (const { role, content, tool_calls: calls = [] } of messages) {
+    if (role === 'user') question = textOf(content)
+    if (role !== 'assistant') continue
+    const called = (calls ?? []).map((call) => call.function)
+    const exchange = JSON.stringify([question, textOf(content), called])
+    if (exchanges.has(exchange)) return true
+    exchanges.add(exchange)
+  }
+  return false
+}
+
+function textOf(content: ChatMessage['content']): string {
+  return shownContent(content).text
+}

@@ -1,0 +1,219 @@
+import { placeOf } from '@osmosis/eval'
+import { formatQuantity } from '@osmosis/eval/analysis'
+
+import type { EvalRunPlan } from '../../eval/run/evaluation-plan.ts'
+import { fromWorkingFolder } from '../../command/command-context.ts'
+import { splitSpec } from '../../inputs/load-module.ts'
+import { frameworkPage, policyAdvice } from '../framework-advice.ts'
+import { conversationFindings } from './conversation-findings.ts'
+import { changeFor } from '../failure-advice.ts'
+import { fail, ok, warn, type CheckFinding } from '../finding.ts'
+import { page } from '../pages.ts'
+import { placeIn, placeOfFailure, type Place } from '../place.ts'
+import { trainerFindings } from './trainer-checks.ts'
+import type { TriedEnd, TriedRollout } from './tried-rollout.ts'
+
+/** What the rollouts of a row say about a training. */
+export function triedFindings(tried: TriedRollout, plan: EvalRunPlan): readonly CheckFinding[] {
+  return [
+    ...policyFindings(tried, plan),
+    ...conversationFindings(tried, placeOfRollout(plan)),
+    ...toolFindings(tried),
+    ...graderFindings(tried, plan),
+    ...outcomeFindings(tried, plan),
+    ...secondRolloutFindings(tried, plan),
+  ]
+}
+
+/** Whether the policy was asked, and which other models were. */
+function* policyFindings(tried: TriedRollout, { folder }: EvalRunPlan): Generator<CheckFinding> {
+  const { kind, ended, policyTrouble, observed } = tried
+  if (policyTrouble !== null) {
+    yield fail('policy', policyTrouble, changeFor('policy_http_error'))
+  }
+  const advice = policyAdvice(folder)
+  const { otherModels = [] } = observed ?? {}
+  if (ended.policyCalls > 0) yield ok('model calls', `${ended.policyCalls} reached the policy`)
+  else if (kind === 'agent-loop') {
+    const change = { advice: 'Ask the policy with ctx.chat().', page: page('agentLoops') }
+    yield fail('model calls', 'No model call reached the policy.', change)
+  } else if (otherModels.length === 0 && failedOtherwise(tried)) return
+  else {
+    const asked = otherModels.map(({ url }) => url).join(', ')
+    yield fail(
+      'model calls',
+      `No model call reached the policy${asked === '' ? '' : `: run() asked ${asked}`}.`,
+      {
+        ...placeIn(folder, otherModels.find((call) => call.place !== undefined)?.place),
+        advice,
+        page: frameworkPage(folder),
+      },
+    )
+    return
+  }
+  for (const { url, place } of otherModels) {
+    yield warn(
+      'other model',
+      `run() asked ${url}, past the policy: that answer is in no sample, and is not trained.`,
+      {
+        ...placeIn(folder, place),
+        advice: `${advice} A second model of the program goes through the adapter too, with trainable: false.`,
+        page: frameworkPage(folder),
+      },
+    )
+  }
+}
+
+/** Whether it failed for another reason than that the policy was not asked. */
+function failedOtherwise({ ended, log }: TriedRollout): boolean {
+  return ended.status !== 'success' && log.codes.get(ended.rolloutId) !== 'no_samples'
+}
+
+function* toolFindings({ requests, log }: TriedRollout): Generator<CheckFinding> {
+  const names = new Set([...log.toolErrors.keys(), ...requests.toolErrors.keys()])
+  for (const tool of names) {
+    const thrown = log.toolErrors.get(tool)
+    const said = requests.toolErrors.get(tool)
+    yield warn('tools', `${tool} failed: ${thrown?.message ?? said}`, {
+      ...thrown?.place,
+      advice:
+        'Its arguments were made from its schema: check whether it should fail for them. What it throws reaches the policy as a text.',
+      page: page('tools'),
+    })
+  }
+}
+
+/** What the grader looked for, and no row of the dataset has. A row may leave out what others have. */
+function* graderFindings({ observed }: TriedRollout, plan: EvalRunPlan): Generator<CheckFinding> {
+  const { missingFields = [], missingLabel } = observed ?? {}
+  const dataset = fromWorkingFolder(plan.datasetFile)
+  for (const { name, known, place } of missingFields) {
+    const [, ofMetadata] = /^ctx\.metadata\.([^.[]+)/.exec(name) ?? []
+    const others = plan.allRows.some(({ metadata }) => hasField(metadata, ofMetadata))
+    if (others) continue
+    const there = known.length === 0 ? 'nothing' : known.join(', ')
+    yield warn('grader', `The grader reads ${name}, which is not there. There is: ${there}.`, {
+      ...placeIn(plan.folder, place),
+      advice:
+        ofMetadata === undefined
+          ? 'Read a field that run() returns, or return it.'
+          : `Read a field that the rows have, or write it into the metadata in ${dataset}.`,
+      page: page('graders'),
+    })
+  }
+  if (missingLabel === undefined || plan.allRows.some(({ label }) => label !== null)) return
+  const { file, line } = placeIn(plan.folder, missingLabel.place)
+  const by = file === undefined ? '' : ` (${file}:${line})`
+  const columns = Object.keys(plan.rows[0]?.otherColumns ?? {}).map((name) => `"${name}"`)
+  const others = columns.join(', ') || 'no other column'
+  yield fail('label', `The grader reads the label${by}, and no row has one. Not read: ${others}.`, {
+    ...rowPlace(plan),
+    advice: 'Name the column with the answer: ground_truth, or [columns] label in the config.',
+    page: page('datasets'),
+  })
+}
+
+function hasField(metadata: object | null, name: string | undefined): boolean {
+  return metadata !== null && name !== undefined && Object.hasOwn(metadata, name)
+}
+
+/** Where the row stands; without a line in a file that is not text. */
+function rowPlace({ rows: [row], datasetFile }: EvalRunPlan): Place {
+  const [, line] = /^line (\d+)$/.exec(row === undefined ? '' : placeOf(row)) ?? []
+  const file = fromWorkingFolder(datasetFile)
+  return { file, line: line === undefined ? undefined : Number(line) }
+}
+
+function* outcomeFindings(tried: TriedRollout, plan: EvalRunPlan): Generator<CheckFinding> {
+  const { ended, log, samples } = tried
+  if (ended.status !== 'success') {
+    yield fail('rollout', `The rollout ended with ${ended.status}: ${reasonOf(ended)}`, {
+      ...placeOfRollout(plan, reasonOf(ended)),
+      ...changeFor(codeOf(tried, ended)),
+    })
+    return
+  }
+  const early = samples.find(({ endedBy }) => endedBy !== null)?.endedBy
+  if (early) {
+    const said = log.warnings.get(ended.rolloutId)
+    const why = said === undefined ? '' : `: ${said}`
+    yield warn(
+      'run()',
+      `run() did not return, and the rollout is graded: ${early} ended it${why}`,
+      {
+        advice:
+          'Check whether the limit fits the task, and whether the framework takes such answers.',
+        page: page('limits'),
+      },
+    )
+  }
+  yield* sampleFindings(tried)
+  yield* trainerFindings(tried)
+}
+
+function* sampleFindings({ kind, samples }: TriedRollout): Generator<CheckFinding> {
+  const trained = samples.filter(({ isRemoved }) => !isRemoved)
+  const without = trained.filter(({ reward }) => reward === null)
+  if (samples.length === 0) {
+    yield fail('samples', 'The rollout ended without a sample.', changeFor('no_samples'))
+  } else if (trained.length === 0) {
+    yield warn('samples', 'The grader removed every sample: there is nothing to train on.', {
+      advice: 'Remove only samples that are not to be trained.',
+      page: page('graders'),
+    })
+  }
+  if (without.length > 0) {
+    yield fail('reward', `No reward was set for ${without.map(({ id }) => id).join(', ')}.`, {
+      advice:
+        kind === 'workflow'
+          ? 'Call ctx.setReward(…) in the grader; with several samples ctx.setSampleReward, or ctx.removeSample, for each.'
+          : 'Give ctx.complete a reward.',
+      page: page(kind === 'workflow' ? 'graders' : 'agentLoops'),
+    })
+  }
+  for (const { id, reward } of trained) {
+    if (reward !== null) yield ok('reward', `${reward} for ${id}`)
+  }
+}
+
+/** What the first rollout left to the second one, in the same process. */
+function* secondRolloutFindings(tried: TriedRollout, plan: EvalRunPlan): Generator<CheckFinding> {
+  const { ended, again, requests } = tried
+  if (again === null) return
+  const advice =
+    'Make what holds a conversation inside run(): the agent, the session, the memory, the list of messages. One process runs many rollouts.'
+  if (again.status !== 'success') {
+    const reason = reasonOf(again)
+    const change = changeFor(codeOf(tried, again))
+    yield fail(
+      'second rollout',
+      `A second rollout in the same process ended with ${again.status}: ${reason}`,
+      { ...placeOfRollout(plan, reason), ...change, advice },
+    )
+    return
+  }
+  const [first = 0, second = 0] = [ended, again].map(({ rolloutId }) =>
+    requests.firstAnswers.get(rolloutId),
+  )
+  if (second > first) {
+    yield fail(
+      'second rollout',
+      `A second rollout in the same process began with ${formatQuantity(second - first, 'answer')} of the first one.`,
+      { ...placeOfRollout(plan), advice, page: page('concurrency') },
+    )
+  }
+}
+
+/** The line that the message of a failure names, else the entrypoint. */
+function placeOfRollout({ folder, entrypoint }: EvalRunPlan, message = ''): Place {
+  const place = placeOfFailure(folder, message)
+  return place.file === undefined ? { file: fromWorkingFolder(splitSpec(entrypoint).file) } : place
+}
+
+function reasonOf({ errorMessage }: TriedEnd): string {
+  return errorMessage ?? 'no reason was given'
+}
+
+function codeOf({ log }: TriedRollout, { rolloutId }: TriedEnd): string | undefined {
+  return log.codes.get(rolloutId)
+}

@@ -1,0 +1,279 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+import { describe, expect, it, onTestFinished } from 'vitest'
+
+import { useProcesses } from './in-process.ts'
+import {
+  agents,
+  asked,
+  lineOf,
+  loop,
+  main,
+  migrated,
+  page,
+  problems,
+  session,
+} from './migrated-workspace.ts'
+
+// Mistakes that are made when an agent is moved to this SDK: each is named with its place, what to change and where to read about it.
+
+/** A model that is not the policy. */
+async function otherModel(): Promise<string> {
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ choices: [{ message: { role: 'assistant', content: '3' } }] }))
+  })
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`
+}
+
+/** Of the adapter that the project has. */
+const newModel =
+  'Give the agent OsmosisRolloutModel of @osmosis/openai-agents instead of its old model, and await its run.'
+const inRun =
+  'Make what holds a conversation inside run(): the agent, the session, the memory, the list of messages. One process runs many rollouts.'
+
+describe('osmosis validate names a mistake of a migration', () => {
+  it('a model that is asked past the policy', async () => {
+    useProcesses()
+    const url = await otherModel()
+    const source = agents(`${session}
+    ${asked}
+    await fetch('${url}/chat/completions?key=1', { method: 'POST', body: '{}' })
+    await fetch('${url}/prices', { method: 'POST', body: '{}' })`)
+    migrated(source)
+    expect(await problems()).toStrictEqual([
+      {
+        level: 'warn',
+        check: 'other model',
+        message: `run() asked ${url}/chat/completions, past the policy: that answer is in no sample, and is not trained.`,
+        file: main,
+        line: lineOf(source, 'await fetch'),
+        advice: `${newModel} A second model of the program goes through the adapter too, with trainable: false.`,
+        page: page('openai-agents/docs/frameworks/openai-agents.md'),
+      },
+    ])
+  })
+
+  it('an agent of the framework that keeps its model', async () => {
+    useProcesses()
+    const OPENAI_BASE_URL = await otherModel()
+    const keeps = `await run(new Agent({ name: 'one', model: 'gpt-4.1' }), ctx.prompt)`
+    const source = agents(keeps)
+    migrated(source)
+    const [finding] = await problems({ OPENAI_BASE_URL, OPENAI_API_KEY: 'k' })
+    expect(finding).toStrictEqual({
+      level: 'fail',
+      check: 'model calls',
+      message: `No model call reached the policy: run() asked ${OPENAI_BASE_URL}/responses.`,
+      file: main,
+      line: lineOf(source, keeps),
+      advice: newModel,
+      page: page('openai-agents/docs/frameworks/openai-agents.md'),
+    })
+  })
+
+  it('an agent that is made outside of run()', async () => {
+    const made = `const agent = new OsmosisAgent({ name: 'one', model: new OsmosisRolloutModel() })`
+    const source = agents(`await run(agent, ctx.prompt)`, made)
+    migrated(source)
+    expect(await problems()).toStrictEqual([
+      {
+        level: 'fail',
+        check: 'entrypoint',
+        message: expect.stringMatching(
+          /^Cannot load the entrypoint \S+main\.ts:\nOsmosisError: An OsmosisAgent [^\n]*construct it inside AgentWorkflow\.run\(\)[^\n]*$/,
+        ) as string,
+        file: main,
+        line: lineOf(source, made),
+        advice:
+          'Move what needs the rollout into run() of the workflow, or give its model a fallback.',
+        page: page('core/docs/guides/troubleshooting.md#in-a-workflow'),
+      },
+    ])
+  })
+
+  it('a run without a session', async () => {
+    migrated(agents(`await run(createAgent(), ctx.prompt)`))
+    expect(await problems()).toStrictEqual([
+      {
+        level: 'fail',
+        check: 'rollout',
+        message: expect.stringContaining('a run without an OsmosisMemorySession') as string,
+        file: main,
+        advice:
+          "Make a session inside run() of the workflow, and pass it to the framework's run().",
+        page: page('core/docs/guides/troubleshooting.md#in-a-workflow'),
+      },
+    ])
+  })
+
+  it('a session that all rollouts share', async () => {
+    const shared = `session ??= new OsmosisMemorySession({ name: 'main' })`
+    migrated(agents(`${shared}\n${asked}`, 'let session'))
+    expect(await problems()).toStrictEqual([
+      {
+        level: 'fail',
+        check: 'second rollout',
+        message: expect.stringMatching(
+          /ended with failure: The OsmosisMemorySession "main" of/,
+        ) as string,
+        file: main,
+        advice: inRun,
+        page: page('core/docs/guides/troubleshooting.md#in-a-workflow'),
+      },
+    ])
+  })
+
+  it('a list of messages that all rollouts share', async () => {
+    migrated(
+      loop('history.push(...ctx.prompt); history.push(await ask(history))', 'const history = []'),
+    )
+    expect(await problems()).toStrictEqual([
+      {
+        level: 'fail',
+        check: 'second rollout',
+        message: 'A second rollout in the same process began with 1 answer of the first one.',
+        file: main,
+        advice: inRun,
+        page: page('core/docs/guides/workflows.md#concurrency'),
+      },
+    ])
+  })
+
+  it.each([
+    [
+      'beside a session',
+      agents(`${session}
+    const { history } = await run(createAgent(), ctx.prompt, { session })
+    const list = [...history, { role: 'user', content: 'Really?' }]
+    const sessionInputCallback = (stored, given) => [...stored, ...given]
+    await run(createAgent(), list, { session, sessionInputCallback })`),
+    ],
+    [
+      'in a loop',
+      loop(`const history = [...ctx.prompt]
+    history.push(await ask(history))
+    await ask([...history, ...history, { role: 'user', content: 'Really?' }])`),
+    ],
+    ['from its first request on', loop('await ask([...ctx.prompt, ...ctx.prompt])')],
+  ])('a history that is added to itself: %s', async (_where, source) => {
+    migrated(source)
+    expect(await problems()).toContainEqual({
+      level: 'warn',
+      check: 'history',
+      message:
+        'A request says the same question twice, as if the history were added to itself (sample main): the policy reads everything twice.',
+      file: main,
+      advice: 'Let either the session or the program keep the history, and pass ctx.prompt once.',
+      page: page('core/docs/frameworks/index.md'),
+    })
+  })
+
+  it('a grader that reads a field that no row has', async () => {
+    const grade = `ctx.setReward(ctx.metadata.solution === '3' ? 1 : 0)`
+    const source = agents(`${session}\n${asked}`, '', grade)
+    migrated(source)
+    expect(await problems()).toStrictEqual([
+      {
+        level: 'warn',
+        check: 'grader',
+        message: 'The grader reads ctx.metadata.solution, which is not there. There is: answer.',
+        file: main,
+        line: lineOf(source, grade),
+        advice:
+          'Read a field that the rows have, or write it into the metadata in data/words.jsonl.',
+        page: page('core/docs/guides/graders.md#the-context'),
+      },
+    ])
+  })
+
+  it('a grader that computes with a field that is not there', async () => {
+    const grade = `ctx.setReward(ctx.metadata.answer.points * 2)`
+    const source = agents(`${session}\n${asked}`, '', grade)
+    migrated(source)
+    expect(await problems()).toStrictEqual([
+      {
+        level: 'fail',
+        check: 'rollout',
+        message: expect.stringMatching(/thrown by grade\(\) at .*finite number, got NaN/) as string,
+        file: main,
+        line: lineOf(source, grade),
+        advice:
+          'Give a finite number: look for a field that is not there, and for a division by zero.',
+        page: page('core/docs/guides/troubleshooting.md#in-a-grader'),
+      },
+    ])
+  })
+
+  it('a label that never arrives', async () => {
+    const source = agents(`${session}\n${asked}`)
+    migrated(source, [{ user_prompt: 'How many?', answer: '3', metadata: { level: 1 } }])
+    expect(await problems()).toStrictEqual([
+      {
+        level: 'fail',
+        check: 'label',
+        message: `The grader reads the label (${main}:${lineOf(source, 'ctx.setReward')}), and no row has one. Not read: "answer".`,
+        file: 'data/words.jsonl',
+        line: 1,
+        advice: 'Name the column with the answer: ground_truth, or [columns] label in the config.',
+        page: page('cli/docs/guides/datasets.md#columns'),
+      },
+    ])
+  })
+
+  it('nothing about a label or a field that other rows have', async () => {
+    const grade = `ctx.setReward(ctx.label ?? ctx.metadata.hint ? 1 : 0)`
+    const others = { user_prompt: 'And now?', ground_truth: '3', metadata: { hint: '3' } }
+    migrated(agents(`${session}\n${asked}`, '', grade), [
+      { user_prompt: 'How many?', metadata: { level: 1 } },
+      others,
+    ])
+    expect(await problems()).toStrictEqual([])
+  })
+
+  it('a tool that throws', async () => {
+    useProcesses()
+    const thrown = `throw new TypeError('shop db down')`
+    const source = `import { OsmosisToolLoopAgent, rolloutModel, toModelMessages } from '@osmosis/ai-sdk'
+import { AgentWorkflow, defineWorkflowConfig, Grader } from '@osmosis/core'
+import { tool } from 'ai'
+import { z } from 'zod'
+export const config = defineWorkflowConfig({ name: 'one' })
+const count = tool({
+  description: 'Counts.',
+  inputSchema: z.object({}),
+  execute: () => { ${thrown} },
+})
+export class One extends AgentWorkflow {
+  async run(ctx) {
+    const agent = new OsmosisToolLoopAgent({ id: 'main', model: rolloutModel(), tools: { count } })
+    await agent.generate({ messages: toModelMessages(ctx.prompt) })
+  }
+}
+export class Judge extends Grader {
+  async grade(ctx) { ctx.setReward(1) }
+}
+`
+    migrated(source)
+    expect(await problems()).toStrictEqual([
+      {
+        level: 'warn',
+        check: 'tools',
+        message: 'count failed: TypeError: shop db down',
+        file: main,
+        line: lineOf(source, thrown),
+        advice:
+          'Its arguments were made from its schema: check whether it should fail for them. What it throws reaches the policy as a text.',
+        page: page('core/docs/guides/troubleshooting.md#a-tool-that-hides-its-errors'),
+      },
+    ])
+  })
+})

@@ -1,0 +1,78 @@
+import { expect, it } from 'vitest'
+
+import { agents, findings, loop, main, migrated, page, session } from './migrated-workspace.ts'
+
+// What `osmosis validate` says of the samples of a rollout: their calls, what of them is trained, and where trainers split them.
+
+const triage = `const to = new OsmosisAgent({ name: 'refunds', instructions: 'Refund.', model: new OsmosisRolloutModel() })
+    const agent = new OsmosisAgent({ name: 'triage', instructions: 'Sort.', model: new OsmosisRolloutModel(), handoffs: [to] })`
+
+it('names the agents of a sample, and a handoff as one', async () => {
+  migrated(agents(`${session}\n${triage}\nawait run(agent, ctx.prompt, { session })`))
+  const found = await findings()
+  expect(found.filter(({ level }) => level !== 'ok')).toEqual([])
+  expect(found.filter(({ check }) => check === 'sample' || check === 'handoff')).toEqual([
+    {
+      level: 'ok',
+      check: 'sample',
+      message:
+        'main: 2 model calls (triage 1, refunds 1), answered by scripted; 2 answers are trained',
+    },
+    {
+      level: 'ok',
+      check: 'handoff',
+      message:
+        'main: triage to refunds. The trainer splits the conversation where the instructions change, and each part has the reward of the sample.',
+    },
+  ])
+})
+
+it('says what is not trained, and how a second task under one sample is kept out', async () => {
+  migrated(
+    loop(`await ask(ctx.prompt)
+    const title = [{ role: 'user', content: 'A title?' }]
+    await policy.complete({ messages: title }, { trainable: false })
+    await ask([{ role: 'user', content: 'In short?' }])`),
+  )
+  const found = await findings()
+  expect(found.filter(({ check }) => check === 'sample')).toMatchObject([
+    {
+      message:
+        'main: 3 model calls, answered by scripted; 2 answers are trained; 1 with trainable: false',
+    },
+  ])
+  expect(found.filter(({ check }) => check === 'history')).toEqual([
+    {
+      level: 'warn',
+      check: 'history',
+      message:
+        'A model call did not continue the conversation before it (sample main): training splits the conversation there, and sees its parts as separate ones.',
+      file: main,
+      advice:
+        'Append to the messages instead of trimming, summarising or reordering them. Another task, such as that of a sub-agent, needs a sample of its own, or trainable: false where it is not to be trained.',
+      page: page('core/docs/guides/workflows.md#several-agents'),
+    },
+  ])
+})
+
+it('says what ended run() although the rollout is graded', async () => {
+  migrated(
+    agents(`${session}
+    const count = tool({ name: 'count', description: '', parameters: z.object({}), execute: () => '3' })
+    await run(createAgent([count]), ctx.prompt, { session, maxTurns: 1 })`),
+  )
+  const found = await findings()
+  expect(found.filter(({ check }) => check === 'run()')).toEqual([
+    {
+      level: 'warn',
+      check: 'run()',
+      message: expect.stringMatching(
+        /^run\(\) did not return, and the rollout is graded: the limit max_turns ended it: .*1/,
+      ) as string,
+      advice:
+        'Check whether the limit fits the task, and whether the framework takes such answers.',
+      page: page('core/docs/guides/workflows.md#limits'),
+    },
+  ])
+  expect(found.filter(({ check }) => check === 'reward')).toHaveLength(1)
+})
