@@ -29,6 +29,16 @@ describe('osmosis eval run lets', () => {
   })
 })
 
+it('a config whose model is one of a provider says first that no policy is named', async () => {
+  const config = evalConfig('echo').replace('test/model', 'openai/gpt-5-mini')
+  const root = temporaryWorkspace({ 'configs/eval/echo.toml': config })
+  const { code, stderr } = await osmosis(command, { OPENAI_API_KEY: '' }, root)
+  expect([code, stderr]).toEqual([
+    2,
+    'error: No policy is named for the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --model <provider>/<model>, or --policy <name or module>, or name a default_policy in osmosis.toml. Without them the model of the config is asked, model_path = "openai/gpt-5-mini", and OPENAI_API_KEY with its key is not set.\n',
+  ])
+})
+
 describe('osmosis eval run with a model of a provider', () => {
   // Stands for an installed package: what real ones say is tested where they are loaded.
   const installed = {

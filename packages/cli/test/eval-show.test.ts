@@ -176,7 +176,7 @@ describe('the summary of a run', () => {
     writeFileSync(path.join(location, 'progress.json'), JSON.stringify({ duration_ms: 10_000 }))
     const { stdout } = await show([])
     expect(stdout.split('\n')).toStrictEqual([
-      'airline  finished · 5 of 80 rollouts failed · ready to train: yes, with losses',
+      'airline  finished · 5 of 80 rollouts failed · ready to train: yes, with losses: 5 without a reward',
       'airline · data/airline.jsonl · step-200 · 20 rows × 4 attempts = 80 rollouts',
       expect.stringMatching(/^Reward +0\.6 +between /),
       expect.stringMatching(
@@ -247,9 +247,15 @@ describe('the summary of a run', () => {
 
   it.each<[string, readonly MadeItem[]]>([
     ['yes', signal],
-    ['yes, with losses', withFirst(failure('http_error', 'The policy did not answer.'))],
-    ['yes, with losses', withFirst({ finish: { length: 1 } })],
-    ['yes, with losses', withFirst({ rewritten: 1 })],
+    [
+      'yes, with losses: 1 without a reward',
+      withFirst(failure('http_error', 'The policy did not answer.')),
+    ],
+    ['yes, with losses: 1 cut off', withFirst({ finish: { length: 1 } })],
+    [
+      'yes, with losses: 1 cut off, 1 with a rewritten history',
+      withFirst({ finish: { length: 1 }, rewritten: 1 }),
+    ],
     ['no', withFirst({ calls: 0 })],
     ['no', rewarded(Array.from({ length: 5 }, () => [1, 1]))],
     ['not known', rewarded([[1, 0]])],

@@ -30,6 +30,8 @@ export type PolicyChoice =
       readonly apiKeyEnv: string | null
       /** Folder from which packages of providers are resolved. */
       readonly folder: string
+      /** Whether nobody named a policy, so that it is the model of the config. Default: false. */
+      readonly isImplied?: true
     }
   | {
       readonly kind: 'checkpoint'
@@ -104,7 +106,8 @@ export function policyChoice(flags: PolicyFlags, defaults: PolicyDefaults): Poli
   if (policy?.kind === 'provider') return providerChoice(model ?? policy.model, policy.apiKeyEnv)
   const named = model ?? (policy === undefined ? defaults.model : undefined)
   if (flags.policy === undefined && named !== undefined && providerOf(named) !== undefined) {
-    return providerChoice(named, null)
+    const choice = providerChoice(named, null)
+    return model === undefined ? { ...choice, isImplied: true } : choice
   }
   if (model !== undefined || apiKeyEnv !== undefined) {
     const instead =
@@ -114,11 +117,9 @@ export function policyChoice(flags: PolicyFlags, defaults: PolicyDefaults): Poli
     throw invalid(`--model and --api-key-env belong to an endpoint: ${instead}.`)
   }
   if (policy !== undefined) return policy
-  throw invalid(
-    'No model is named for the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --model <provider>/<model>, or --policy <name or module>, or name a default_policy in osmosis.toml.',
-  )
+  throw invalid(`No model is named for the model calls. ${howToName}`)
 
-  function providerChoice(requested: string, configuredKey: string | null): PolicyChoice {
+  function providerChoice(requested: string, configuredKey: string | null): ProviderChoice {
     const { folder = workingFolder() } = defaults
     const usual = providerOf(requested)?.provider.keyVariable ?? null
     const key = apiKeyEnv ?? configuredKey ?? usual
@@ -137,6 +138,11 @@ export function policyChoice(flags: PolicyFlags, defaults: PolicyDefaults): Poli
     return { kind: 'endpoint', baseUrl, model: requested, apiKeyEnv: key }
   }
 }
+
+const howToName =
+  'Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --model <provider>/<model>, or --policy <name or module>, or name a default_policy in osmosis.toml.'
+
+type ProviderChoice = Extract<PolicyChoice, { kind: 'provider' }>
 
 /**
  * A policy by its name in `osmosis.toml`, else the policy of a module.
@@ -180,10 +186,15 @@ export async function openPolicy(
 }
 
 async function providerPolicy(
-  choice: Extract<PolicyChoice, { kind: 'provider' }>,
+  choice: ProviderChoice,
   environment: NodeJS.ProcessEnv,
 ): Promise<ChosenPolicy> {
-  const { model, apiKeyEnv, folder } = choice
+  const { model, apiKeyEnv, folder, isImplied = false } = choice
+  if (isImplied && apiKeyEnv !== null && !environment[apiKeyEnv]) {
+    throw invalid(
+      `No policy is named for the model calls. ${howToName} Without them the model of the config is asked, model_path = "${model}", and ${apiKeyEnv} with its key is not set.`,
+    )
+  }
   const provider = providerOf(model)?.provider
   const apiKey = provider && apiKeyEnv ? readKey(apiKeyEnv, environment) : undefined
   const baseUrl = provider && environment[`${provider.name.toUpperCase()}_BASE_URL`]

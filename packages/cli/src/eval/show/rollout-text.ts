@@ -16,6 +16,7 @@ export async function rolloutText(shown: ShownItem, options: TranscriptOptions):
   const said = saidLines(await reader.trajectories(event), shown, options)
   const outcome = [
     ...outcomeSection(shown),
+    ...earlyEndSection(shown, await reader.earlyEnd(event)),
     ...stackSection(await reader.stack(event), shown),
     ...currentVerdicts(await reader.verdicts(), event).map(({ check, verdict, because, by }) => ({
       label: 'Audit',
@@ -109,6 +110,15 @@ function outcomeSection({ event, run, item }: ShownItem): Section {
         ]),
     note && { label: 'Note', message: [note.tag, note.text].filter(Boolean).join(': ') },
   ]
+}
+
+/** What ended `run()` although the rollout is graded; the error behind it, where the log has it. */
+function earlyEndSection({ event }: ShownItem, error: string | undefined): Section {
+  const { limit, model_error: fault } = event
+  const [name, reason] = limit === undefined ? ['model_error', fault] : ['limit_reached', limit]
+  if (reason === undefined) return []
+  const message = error === undefined ? reason : `${reason}: ${error}`
+  return [{ label: name, message, format: 'yellow' }]
 }
 
 /** The stack of an error that user code threw, and the file with the whole output. */

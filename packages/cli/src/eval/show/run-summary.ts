@@ -64,7 +64,10 @@ function verdictFacts(shown: ShownItems): Text[] {
   ]
 }
 
-/** What a trainer would get: `yes`, `yes, with losses`, `no` or `not known`; undefined when no rollout has ended. */
+/**
+ * What a trainer would get: `yes`, `yes, with losses` and how many rollouts are lost by what, `no` or `not known`; undefined when no rollout
+ * has ended.
+ */
 function readinessText({ table }: ShownItems): Cell | string | undefined {
   const { stats, behaviour } = runStatistics(table)
   const { no_value: noValue, no_calls: noCalls, cut_off: cut, rewritten, skipped } = behaviour
@@ -75,8 +78,17 @@ function readinessText({ table }: ShownItems): Cell | string | undefined {
   if (nothingToLearn) return look('no', 'red')
   // One attempt per row says nothing about a training signal, and neither do few rows.
   if (value === null || rows < fewestRows) return 'not known'
-  const lost = noValue.items + cut.items + rewritten.items
-  return lost > 0 ? look('yes, with losses', 'yellow') : look('yes', 'green')
+  const losses = [
+    [noValue.items, 'without a reward'],
+    [cut.items, 'cut off'],
+    [rewritten.items, 'with a rewritten history'],
+  ] as const
+  const named = losses.flatMap(([items, what]) =>
+    items === 0 ? [] : [`${formatCount(items)} ${what}`],
+  )
+  return named.length === 0
+    ? look('yes', 'green')
+    : look(`yes, with losses: ${named.join(', ')}`, 'yellow')
 }
 
 const statusFormats = { finished: 'green', running: 'cyan', incomplete: 'yellow' } as const

@@ -116,6 +116,17 @@ export class RunFolder {
     return this.#log.errorOf(event)
   }
 
+  /**
+   * What ended `run()` of a rollout that is graded all the same, by a `limit` or a `model_error`: the error from `logs.txt`. Undefined
+   * where nothing did, or it is not logged.
+   */
+  async earlyEnd(
+    event: Pick<ItemEvent, 'rollout_id' | 'limit' | 'model_error'>,
+  ): Promise<string | undefined> {
+    const hasEnded = event.limit !== undefined || event.model_error !== undefined
+    return hasEnded ? this.#log.warningOf(event) : undefined
+  }
+
   /** The samples of a rollout that the grader saw. */
   async graded({
     sample_place: place,

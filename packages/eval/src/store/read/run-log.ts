@@ -13,10 +13,12 @@ interface LinePlace {
   readonly length: number
 }
 
-/** A line of the log about a failure. */
-interface FailureLine {
+/** A line of the log about a rollout. */
+interface RolloutLine {
   readonly msg?: unknown
   readonly error?: LoggedError
+  /** What the server says of a rollout that it grades all the same. */
+  readonly warning?: unknown
 }
 interface LoggedError {
   readonly stack?: unknown
@@ -28,6 +30,8 @@ export class RunLog {
   readonly #file: string
   /** The last line about a failure of each rollout, by its id. */
   #failures = new Map<string, LinePlace>()
+  /** The last warning about each rollout. */
+  #warnings = new Map<string, LinePlace>()
   #inode: number | undefined
   /** The file has been read up to this offset, the beginning of a line. */
   #read = 0
@@ -55,11 +59,24 @@ export class RunLog {
     return typeof msg === 'string' ? msg.split('\n', 1)[0] : undefined
   }
 
-  async #failureOf(id: string): Promise<FailureLine | undefined> {
+  /** The last warning about a rollout; undefined for none. */
+  async warningOf({ rollout_id: id }: Pick<ItemEvent, 'rollout_id'>): Promise<string | undefined> {
+    const { warning } = (await this.#lineOf(id, () => this.#warnings)) ?? {}
+    return typeof warning === 'string' ? warning : undefined
+  }
+
+  #failureOf(id: string): Promise<RolloutLine | undefined> {
+    return this.#lineOf(id, () => this.#failures)
+  }
+
+  async #lineOf(
+    id: string,
+    places: () => ReadonlyMap<string, LinePlace>,
+  ): Promise<RolloutLine | undefined> {
     try {
       await (this.#reading = this.#reading.then(() => this.#readNew()).catch(() => {}))
-      const place = this.#failures.get(id)
-      return place && (JSON.parse(await this.#lineAt(place)) as FailureLine)
+      const place = places().get(id)
+      return place && (JSON.parse(await this.#lineAt(place)) as RolloutLine)
     } catch {
       // The log is written by user code too: it may be missing, or contain anything.
       return undefined
@@ -70,6 +87,7 @@ export class RunLog {
     const found = await stat(this.#file).catch(() => undefined)
     if (found?.ino !== this.#inode || found === undefined || found.size < this.#read) {
       this.#failures = new Map()
+      this.#warnings = new Map()
       this.#read = 0
     }
     this.#inode = found?.ino
@@ -92,9 +110,15 @@ export class RunLog {
   }
 
   #note(line: Buffer, offset: number): void {
-    if (line.length > maxLineLength || !line.includes('"stack":')) return
+    if (line.length > maxLineLength) return
+    const places = line.includes('"stack":')
+      ? this.#failures
+      : line.includes('"warning":')
+        ? this.#warnings
+        : undefined
+    if (places === undefined) return
     const [, id] = /^\{.{0,100}"rollout_id":"([^"\\]+)"/.exec(line.toString('utf8', 0, 1000)) ?? []
-    if (id !== undefined) this.#failures.set(id, { offset, length: line.length })
+    if (id !== undefined) places.set(id, { offset, length: line.length })
   }
 
   async #lineAt({ offset, length }: LinePlace): Promise<string> {
