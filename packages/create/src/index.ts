@@ -4,6 +4,7 @@ export { type ExtendedManifest, extendedManifest } from './manifest.ts'
 export {
   examples,
   exampleFiles,
+  existingRolloutFiles,
   rolloutNameProblem,
   ScaffoldError,
   failingAttempt,

@@ -52,20 +52,30 @@ export function workspaceFiles(options: {
   readonly rollout: string
   /** The framework of that rollout, about which AGENTS.md tells. */
   readonly framework: Framework
+  /** Whether its agent exists, and has to be put into it. Default: false, the rollout is an example. */
+  readonly isExisting?: boolean
 }): Files {
-  const { folder, rollout, framework } = options
+  const { folder, rollout, framework, isExisting = false } = options
   const { title, page, steps } = frameworks[framework]
   return filesBelow('workspace', {
     __name__: rollout,
     '{{folder}}': folder,
-    '{{rollout}}': rollout,
-    '{{framework}}': title,
+    '{{task}}': isExisting
+      ? `The place for the agent is marked in \`rollouts/${rollout}/main.ts\`. To put an agent there that is written with ${title}:`
+      : `The agent of \`rollouts/${rollout}/main.ts\` is an example. To replace it by an agent written with ${title}:`,
+    '{{default}}': isExisting ? noDefault : exampleDefault,
     '{{steps}}': steps.map((step, index) => `${index + 1}. ${step}`).join('\n'),
     '{{pages}}': [page, ...commonPages]
       .map((file) => `- \`node_modules/@osmosis/${file}\``)
       .join('\n'),
   })
 }
+
+/** Behind a `# ` in osmosis.toml. */
+const exampleDefault = `The policy of runs without --policy and --base-url. It needs no model and no key.
+default_policy = "scripted"`
+
+const noDefault = `With default_policy = "scripted" runs need no --policy. Without it \`osmosis validate\` answers by the schemas of the tools.`
 
 /** Pages for every framework, below `node_modules/@osmosis`. */
 const commonPages = [
@@ -78,20 +88,47 @@ const commonPages = [
   'cli/docs/reference/configuration.md',
 ]
 
+/**
+ * The files of a rollout for an agent that exists: a module and a grader, which throw until the agent and the grader are written, an empty
+ * dataset, configs, and a scripted policy.
+ */
+export function existingRolloutFiles(name: string, framework: Framework): Files {
+  const { page, steps } = frameworks[framework]
+  const words = {
+    __name__: name,
+    '{{steps}}': steps.map((step, index) => `${index + 1}. ${step}`).join('\n    // '),
+    '{{page}}': `node_modules/@osmosis/${page}`,
+  }
+  const kind = framework === 'agent-loop' ? 'agent-loop' : 'workflow'
+  return new Map([
+    ...filesBelow(`existing/${kind}`, words),
+    ...filesBelow('existing/rollout', words),
+    ...configsOf(framework, words),
+  ])
+}
+
 /** The files of one rollout: module, grader, tool, reward and its test, data, configs, scripted policy. */
 export function rolloutFiles(name: string, framework: Framework): Files {
   const words = { __name__: name }
-  // An agent loop has no grader, and its configs must not have a time limit for one.
-  const hasGrader = framework !== 'agent-loop'
-  const forKind = (text: string): string =>
-    hasGrader ? text : text.replaceAll(/^grader_timeout_s .*\n/gm, '')
   const main = readFileSync(path.join(templates, 'frameworks', `${framework}.ts`), 'utf8')
   return new Map([
     [`rollouts/${name}/main.ts`, filledIn(main, words)],
     ...(framework === 'codex' ? filesBelow('codex', words) : []),
-    ...(hasGrader ? filesBelow('workflow', words) : []),
-    ...[...filesBelow('rollout', words)].map(([file, text]) => [file, forKind(text)] as const),
+    ...(framework === 'agent-loop' ? [] : filesBelow('workflow', words)),
+    ...filesBelow('rollout', words),
+    ...configsOf(framework, words),
   ])
+}
+
+/** An agent loop has no grader, and its configs must not have a time limit for one. */
+function configsOf(framework: Framework, words: Readonly<Record<string, string>>): Files {
+  const configs = [...filesBelow('configs', words)].map(
+    ([file, text]) => [`configs/${file}`, text] as const,
+  )
+  if (framework !== 'agent-loop') return new Map(configs)
+  return new Map(
+    configs.map(([file, text]) => [file, text.replaceAll(/^grader_timeout_s .*\n/gm, '')]),
+  )
 }
 
 /** Workspaces that are ready to train, by name. */

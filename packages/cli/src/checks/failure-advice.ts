@@ -1,5 +1,6 @@
 import type { OsmosisErrorCode } from '@osmosis/core'
 
+import type { EntrypointKind } from '../child/served-workflow.ts'
 import type { FindingDetails } from './finding.ts'
 import { page } from './pages.ts'
 
@@ -64,7 +65,11 @@ const changes: Partial<Record<OsmosisErrorCode, Change>> = {
     page: ofGrader,
   },
   judge_failed: { advice: 'Ask the judge in another way, or ask another one.', page: ofGrader },
-  invalid_dataset: { advice: 'Correct the row, or the columns.', page: page('datasets') },
+  invalid_dataset: {
+    advice:
+      'Write one row for each task, with user_prompt and ground_truth, and correct what is named.',
+    page: page('datasets'),
+  },
   invalid_config: { advice: 'Correct what the message names.', page: page('config') },
   invalid_entrypoint: { advice: 'Correct the entrypoint.', page: page('workflows') },
   policy_http_error: {
@@ -82,7 +87,8 @@ const changes: Partial<Record<OsmosisErrorCode, Change>> = {
 }
 
 /** What to change about a rollout that failed: an error without a code was thrown by user code. */
-export function changeFor(code: string | undefined): Change {
+export function changeFor(code: string | undefined, kind: EntrypointKind = 'workflow'): Change {
   const known = code === undefined ? undefined : changes[code as OsmosisErrorCode]
-  return known ?? { advice: 'Correct the code that threw it.', page: page('blame') }
+  const about = page(kind === 'workflow' ? 'blame' : 'agentLoops')
+  return known ?? { advice: 'Correct the code that threw it.', page: about }
 }

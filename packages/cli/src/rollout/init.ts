@@ -6,6 +6,7 @@ import path from 'node:path'
 import { Option, type Command } from '@commander-js/extra-typings'
 import {
   askFramework,
+  existingRolloutFiles,
   extendedManifest,
   failingAttempt,
   frameworkNames,
@@ -18,6 +19,7 @@ import {
   ScaffoldError,
   workspaceFiles,
   writeNewFiles,
+  type Files,
   type Framework,
 } from '@osmosis/create'
 
@@ -41,6 +43,10 @@ function declareInit(rollouts: Command) {
       new Option('--framework <name>', 'framework of the agent (default: a terminal asks)').choices(
         frameworkNames,
       ),
+    )
+    .option(
+      '--existing',
+      'for an agent that exists: no example, but marked places for the agent and its grader',
     )
     .optionsGroup(groups.run)
     .addOption(
@@ -88,14 +94,18 @@ async function init(name: string, flags: InitFlags): Promise<number> {
   const framework = flags.framework ?? (await chosenFramework(flags))
   const manifestFile = path.join(root, 'package.json')
   const manifest = extendedManifest(await readFile(manifestFile, 'utf8'), framework)
-  const common = workspaceFiles({ folder: path.basename(root), rollout: name, framework })
+  const { existing: isExisting = false } = flags
+  const common = workspaceFiles({
+    folder: path.basename(root),
+    rollout: name,
+    framework,
+    isExisting,
+  })
+  const files = isExisting ? withoutOwnRows(root, name, framework) : rolloutFiles(name, framework)
   const missing = needed.filter((file) => !existsSync(path.join(root, file)))
   await writeNewFiles(
     root,
-    new Map([
-      ...rolloutFiles(name, framework),
-      ...missing.map((file) => [file, common.get(file) ?? ''] as const),
-    ]),
+    new Map([...files, ...missing.map((file) => [file, common.get(file) ?? ''] as const)]),
   )
   if (manifest.added.length > 0) await writeFile(manifestFile, manifest.text)
   printMessage(`Added the rollout ${name} (${frameworks[framework].title}) to ${root}.`)
@@ -125,11 +135,24 @@ async function init(name: string, flags: InitFlags): Promise<number> {
   const steps = [
     ...(folder === '' ? [] : [['cd', quoted(folder)]]),
     ...(installs && !flags.install ? [[manager, 'install']] : []),
-    ['npx', 'osmosis', 'eval', 'run', `configs/eval/${name}.toml`, ...policy],
-    ['npx', 'osmosis', 'eval', 'show', 'latest', failingAttempt],
+    ...(isExisting
+      ? [['npx', 'osmosis', 'validate', name]]
+      : [
+          ['npx', 'osmosis', 'eval', 'run', `configs/eval/${name}.toml`, ...policy],
+          ['npx', 'osmosis', 'eval', 'show', 'latest', failingAttempt],
+        ]),
   ]
   printError(`\nNext:\n${steps.flatMap(continued).join('\n')}\n\n`)
   return 0
+}
+
+/** The files for an agent that exists, which may have its rows already. */
+function withoutOwnRows(root: string, name: string, framework: Framework): Files {
+  const rows = `data/${name}.jsonl`
+  const files = existingRolloutFiles(name, framework)
+  return existsSync(path.join(root, rows))
+    ? new Map([...files].filter(([file]) => file !== rows))
+    : files
 }
 
 /** The workspace, else the nearest folder with a package.json, which becomes a workspace. */

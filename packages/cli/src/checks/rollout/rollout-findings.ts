@@ -34,11 +34,11 @@ function* policyFindings(tried: TriedRollout, { folder }: EvalRunPlan): Generato
   const advice = policyAdvice(folder)
   const { otherModels = [] } = observed ?? {}
   if (ended.policyCalls > 0) yield ok('model calls', `${ended.policyCalls} reached the policy`)
+  else if (otherModels.length === 0 && failedOtherwise(tried)) return
   else if (kind === 'agent-loop') {
     const change = { advice: 'Ask the policy with ctx.chat().', page: page('agentLoops') }
     yield fail('model calls', 'No model call reached the policy.', change)
-  } else if (otherModels.length === 0 && failedOtherwise(tried)) return
-  else {
+  } else {
     const asked = otherModels.map(({ url }) => url).join(', ')
     yield fail(
       'model calls',
@@ -125,11 +125,11 @@ function rowPlace({ rows: [row], datasetFile }: EvalRunPlan): Place {
 }
 
 function* outcomeFindings(tried: TriedRollout, plan: EvalRunPlan): Generator<CheckFinding> {
-  const { ended, log, samples } = tried
+  const { kind, ended, log, samples } = tried
   if (ended.status !== 'success') {
     yield fail('rollout', `The rollout ended with ${ended.status}: ${reasonOf(ended)}`, {
       ...placeOfRollout(plan, reasonOf(ended)),
-      ...changeFor(codeOf(tried, ended)),
+      ...changeFor(codeOf(tried, ended), kind),
     })
     return
   }
@@ -178,13 +178,13 @@ function* sampleFindings({ kind, samples }: TriedRollout): Generator<CheckFindin
 
 /** What the first rollout left to the second one, in the same process. */
 function* secondRolloutFindings(tried: TriedRollout, plan: EvalRunPlan): Generator<CheckFinding> {
-  const { ended, again, requests } = tried
+  const { kind, ended, again, requests } = tried
   if (again === null) return
   const advice =
     'Make what holds a conversation inside run(): the agent, the session, the memory, the list of messages. One process runs many rollouts.'
   if (again.status !== 'success') {
     const reason = reasonOf(again)
-    const change = changeFor(codeOf(tried, again))
+    const change = changeFor(codeOf(tried, again), kind)
     yield fail(
       'second rollout',
       `A second rollout in the same process ended with ${again.status}: ${reason}`,

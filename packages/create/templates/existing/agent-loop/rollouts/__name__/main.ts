@@ -1,0 +1,26 @@
+import {
+  RolloutAgentLoop,
+  type RolloutContext,
+  type RolloutResult,
+  type ToolInput,
+} from '@osmosis/agent-loop'
+
+export class TaskLoop extends RolloutAgentLoop {
+  readonly name = '__name__'
+
+  /** The tools of the existing loop. */
+  getTools(): ToolInput[] {
+    return []
+  }
+
+  async run(ctx: RolloutContext): Promise<RolloutResult> {
+    // The existing loop runs here, and what holds its conversation is made here:
+    // {{steps}}
+    // See {{page}}
+    throw new Error(
+      `no loop runs here yet: ask the policy with ctx.chat() about the ${ctx.request.messages.length} messages of the row, and return ctx.complete() with a reward`,
+    )
+  }
+}
+
+export const agentLoop = new TaskLoop()

@@ -1,0 +1,17 @@
+import { AgentWorkflow, defineWorkflowConfig, type AgentWorkflowContext } from '@osmosis/core'
+
+export { TaskGrader } from './grader.ts'
+
+/** `concurrency: { maxConcurrent: 8 }` would run at most 8 rollouts concurrently. */
+export const config = defineWorkflowConfig({ name: '__name__' })
+
+export class TaskWorkflow extends AgentWorkflow {
+  async run(ctx: AgentWorkflowContext): Promise<void> {
+    // The existing agent runs here, and what holds its conversation is made here:
+    // {{steps}}
+    // See {{page}}
+    throw new Error(
+      `no agent runs here yet: give it the prompt of the row, ctx.prompt with ${ctx.prompt.length} messages, and await it`,
+    )
+  }
+}
