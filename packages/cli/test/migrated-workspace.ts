@@ -12,6 +12,7 @@ const installed = {
   '@openai/agents': 'openai-agents/node_modules/@openai/agents',
   '@osmosis/core': 'core',
   '@osmosis/openai-agents': 'openai-agents',
+  '@osmosis/proxy': 'proxy',
   ai: 'ai-sdk/node_modules/ai',
   '@osmosis/ai-sdk': 'ai-sdk',
   zod: 'openai-agents/node_modules/zod',

@@ -7,6 +7,7 @@ import { useProcesses } from './in-process.ts'
 import {
   agents,
   asked,
+  findings,
   lineOf,
   loop,
   main,
@@ -44,10 +45,16 @@ describe('osmosis validate names a mistake of a migration', () => {
   it('a model that is asked past the policy', async () => {
     useProcesses()
     const url = await otherModel()
-    const source = agents(`${session}
+    // Graders may ask a model, and a tool any other service.
+    const judge = `await fetch('${url}/responses', { method: 'POST', body: '{}' }); ctx.setReward(1)`
+    const source = agents(
+      `${session}
     ${asked}
     await fetch('${url}/chat/completions?key=1', { method: 'POST', body: '{}' })
-    await fetch('${url}/prices', { method: 'POST', body: '{}' })`)
+    await fetch('${url}/prices', { method: 'POST', body: '{}' })`,
+      '',
+      judge,
+    )
     migrated(source)
     expect(await problems()).toStrictEqual([
       {
@@ -185,7 +192,7 @@ describe('osmosis validate names a mistake of a migration', () => {
       {
         level: 'warn',
         check: 'grader',
-        message: 'The grader reads ctx.metadata.solution, which is not there. There is: answer.',
+        message: 'The grader reads ctx.metadata.solution, which no row has. There is: answer.',
         file: main,
         line: lineOf(source, grade),
         advice:
@@ -237,6 +244,36 @@ describe('osmosis validate names a mistake of a migration', () => {
       others,
     ])
     expect(await problems()).toStrictEqual([])
+  })
+
+  it('nothing about a policy behind a URL of the rollout itself', async () => {
+    useProcesses()
+    migrated(
+      loop(
+        `const proxy = await createPolicyProxy(policy)
+    const body = JSON.stringify({ model: 'm', messages: ctx.prompt })
+    const headers = { authorization: 'Bearer ' + proxy.apiKey, 'content-type': 'application/json' }
+    const answer = await fetch(proxy.url + '/chat/completions', { method: 'POST', headers, body })
+    await answer.text()
+    await proxy.close()`,
+        `import { createPolicyProxy } from '@osmosis/proxy'`,
+      ),
+    )
+    expect(await problems()).toStrictEqual([])
+  })
+
+  it('nothing about what a grader compares with the metadata', async () => {
+    const grade = `structuredClone(ctx.metadata)
+    ctx.setReward(isDeepStrictEqual({ total: 3 }, ctx.metadata.wanted) ? 1 : 0)`
+    const source = agents(
+      `${session}\n${asked}`,
+      `import { isDeepStrictEqual } from 'node:util'`,
+      grade,
+    )
+    migrated(source, [{ user_prompt: 'How many?', metadata: { wanted: { total: 3 } } }])
+    const found = await findings()
+    expect(found.filter(({ level }) => level !== 'ok')).toStrictEqual([])
+    expect(found).toContainEqual({ level: 'ok', check: 'reward', message: '1 for main' })
   })
 
   it('a tool that throws', async () => {

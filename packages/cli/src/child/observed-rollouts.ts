@@ -11,13 +11,13 @@ import { codeLine, type Entrypoint } from '@osmosis/server/execution'
 export interface ObservedRollouts {
   /** Requests of workflows to the API of a model that was not the policy. The first to each address. */
   readonly otherModels: readonly OtherModelCall[]
-  /** Fields that the grader read and the rollout does not have, as `ctx.metadata.answer`. The first read of each. */
+  /** Fields of `ctx.metadata` that the grader read and the row does not have. The first read of each. */
   readonly missingFields: readonly MissingField[]
   /** Where the grader read the label of a row that has none; undefined when it did not. */
   readonly missingLabel: { readonly place: string | undefined } | undefined
 }
 
-export interface OtherModelCall {
+interface OtherModelCall {
   /** Without query. */
   readonly url: string
   /** `main.ts:12`; undefined when the stack of the request does not show code of the user. */
@@ -173,44 +173,35 @@ function withWatchedGrader(entrypoint: Entrypoint, notes: GraderNotes): Entrypoi
 }
 
 function watchedContext<C extends GraderContext>(ctx: C, notes: GraderNotes): C {
-  const copies = new Map<unknown, unknown>()
+  const metadata = withReads(ctx.metadata, notes)
   return new Proxy(ctx, {
     get(target, key) {
       // Getters of the context use its private fields.
       const value: unknown = Reflect.get(target, key, target)
       if ((key === 'label' || key === 'requireLabel') && target.label === null) notes.onLabel()
-      if (typeof value === 'function') return value.bind(target) as unknown
-      if (key !== 'metadata' && key !== 'output') return value
-      if (!copies.has(value)) copies.set(value, withReads(value, `ctx.${key}`, notes))
-      return copies.get(value)
+      if (key === 'metadata') return metadata
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value
     },
   })
 }
 
 /**
- * A copy of JSON data that notes which fields are read and missing. A Proxy in place of the prototype sees exactly these, and the copy
- * stays an object that can be cloned.
+ * A copy of an object that notes which of its fields are read and missing. A Proxy in place of the prototype sees exactly these, and the
+ * copy stays an object that can be cloned. Its values are those of the row: graders compare them, and their prototypes with them.
  */
-function withReads(value: unknown, path: string, notes: GraderNotes): unknown {
-  if (Array.isArray(value)) {
-    return value.map((item, index) => withReads(item, `${path}[${index}]`, notes))
-  }
+function withReads(value: unknown, notes: GraderNotes): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (Object.getPrototypeOf(value) !== Object.prototype) return value
   const known = Object.keys(value)
-  const fields = Object.entries(value).map(([name, inner]) => [
-    name,
-    withReads(inner, `${path}.${name}`, notes),
-  ])
   const prototype = new Proxy(Object.prototype, {
     get(target, key, receiver) {
       if (typeof key === 'string' && !(key in target) && !namesOfProtocols.has(key)) {
-        notes.onField(`${path}.${key}`, known)
+        notes.onField(key, known)
       }
       return Reflect.get(target, key, receiver) as unknown
     },
   })
-  return Object.setPrototypeOf(Object.fromEntries(fields), prototype) as unknown
+  return Object.setPrototypeOf({ ...value }, prototype) as unknown
 }
 
 /** What JavaScript itself reads of any object. */

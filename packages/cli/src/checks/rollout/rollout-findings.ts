@@ -88,18 +88,16 @@ function* graderFindings({ observed }: TriedRollout, plan: EvalRunPlan): Generat
   const { missingFields = [], missingLabel } = observed ?? {}
   const dataset = fromWorkingFolder(plan.datasetFile)
   for (const { name, known, place } of missingFields) {
-    const [, ofMetadata] = /^ctx\.metadata\.([^.[]+)/.exec(name) ?? []
-    const others = plan.allRows.some(({ metadata }) => hasField(metadata, ofMetadata))
-    if (others) continue
-    const there = known.length === 0 ? 'nothing' : known.join(', ')
-    yield warn('grader', `The grader reads ${name}, which is not there. There is: ${there}.`, {
-      ...placeIn(plan.folder, place),
-      advice:
-        ofMetadata === undefined
-          ? 'Read a field that run() returns, or return it.'
-          : `Read a field that the rows have, or write it into the metadata in ${dataset}.`,
-      page: page('graders'),
-    })
+    if (plan.allRows.some(({ metadata }) => Object.hasOwn(metadata ?? {}, name))) continue
+    yield warn(
+      'grader',
+      `The grader reads ctx.metadata.${name}, which no row has. There is: ${known.join(', ') || 'nothing'}.`,
+      {
+        ...placeIn(plan.folder, place),
+        advice: `Read a field that the rows have, or write it into the metadata in ${dataset}.`,
+        page: page('graders'),
+      },
+    )
   }
   if (missingLabel === undefined || plan.allRows.some(({ label }) => label !== null)) return
   const { file, line } = placeIn(plan.folder, missingLabel.place)
@@ -111,10 +109,6 @@ function* graderFindings({ observed }: TriedRollout, plan: EvalRunPlan): Generat
     advice: 'Name the column with the answer: ground_truth, or [columns] label in the config.',
     page: page('datasets'),
   })
-}
-
-function hasField(metadata: object | null, name: string | undefined): boolean {
-  return metadata !== null && name !== undefined && Object.hasOwn(metadata, name)
 }
 
 /** Where the row stands; without a line in a file that is not text. */
