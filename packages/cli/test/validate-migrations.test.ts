@@ -108,13 +108,16 @@ describe('osmosis validate names a mistake of a migration', () => {
   })
 
   it('a run without a session', async () => {
-    migrated(agents(`await run(createAgent(), ctx.prompt)`))
+    const without = `await run(createAgent(), ctx.prompt)`
+    const source = agents(without)
+    migrated(source)
     expect(await problems()).toStrictEqual([
       {
         level: 'fail',
         check: 'rollout',
         message: expect.stringContaining('a run without an OsmosisMemorySession') as string,
         file: main,
+        line: lineOf(source, without),
         advice:
           "Make a session inside run() of the workflow, and pass it to the framework's run().",
         page: page('core/docs/guides/troubleshooting.md#in-a-workflow'),
@@ -124,15 +127,17 @@ describe('osmosis validate names a mistake of a migration', () => {
 
   it('a session that all rollouts share', async () => {
     const shared = `session ??= new OsmosisMemorySession({ name: 'main' })`
-    migrated(agents(`${shared}\n${asked}`, 'let session'))
+    const source = agents(`${shared}\n${asked}`, 'let session')
+    migrated(source)
     expect(await problems()).toStrictEqual([
       {
         level: 'fail',
         check: 'second rollout',
         message: expect.stringMatching(
-          /ended with failure: The OsmosisMemorySession "main" of/,
+          /ended with failure: .*The OsmosisMemorySession "main" of/,
         ) as string,
         file: main,
+        line: lineOf(source, asked),
         advice: inRun,
         page: page('core/docs/guides/troubleshooting.md#in-a-workflow'),
       },

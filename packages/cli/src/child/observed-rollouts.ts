@@ -41,6 +41,8 @@ export interface RolloutObserver {
 
 export function observeRollouts(): RolloutObserver {
   const calls = observeModelCalls()
+  const before = Error.stackTraceLimit
+  Error.stackTraceLimit = deepestStack
   const missing = new Map<string, MissingField>()
   let missingLabel: ObservedRollouts['missingLabel']
   const notes: GraderNotes = {
@@ -53,7 +55,10 @@ export function observeRollouts(): RolloutObserver {
   }
   return {
     watched: (entrypoint) => withWatchedGrader(entrypoint, notes),
-    end: () => ({ otherModels: calls.end(), missingFields: [...missing.values()], missingLabel }),
+    end: () => {
+      Error.stackTraceLimit = before
+      return { otherModels: calls.end(), missingFields: [...missing.values()], missingLabel }
+    },
   }
 }
 
@@ -139,17 +144,11 @@ function isServedHere({ hostname, port }: URL, ownPorts: ReadonlySet<string>): b
   return /^(?:127\.|localhost$|\[::1\]$)/.test(hostname) && ownPorts.has(port)
 }
 
-/** Frames of frameworks lie between a request and the code of the user. */
+/** Frames of frameworks lie between an error or a request and the code of the user, which called the framework. */
 const deepestStack = 60
 
 function placeHere(): string | undefined {
-  const before = Error.stackTraceLimit
-  Error.stackTraceLimit = deepestStack
-  try {
-    return codeLine(new Error('read'))
-  } finally {
-    Error.stackTraceLimit = before
-  }
+  return codeLine(new Error('read'))
 }
 
 interface GraderNotes {

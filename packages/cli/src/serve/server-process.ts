@@ -77,7 +77,10 @@ export async function loadServer({
     facts: { url, apiKey, ...facts } satisfies ListeningServerFacts,
     answer: async (question) =>
       question === whatWasObserved ? observer?.end() : check(question as Parameters<RowCheck>[0]),
-    close,
+    close: async () => {
+      observer?.end()
+      await close()
+    },
     // The server logs it, fails its rollouts and ends.
     onStrayError: () => {},
   }

@@ -1,5 +1,5 @@
 import path from 'node:path'
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 
 import { errorMessage, isOsmosisError, type OsmosisError } from '@osmosis/core'
 import { formatQuantity } from '@osmosis/eval/analysis'
@@ -17,6 +17,7 @@ import { triedFindings } from '../../checks/rollout/rollout-findings.ts'
 import { page } from '../../checks/pages.ts'
 import { placeInMessage, placeInStack } from '../../checks/place.ts'
 import { tryRollout } from '../../checks/rollout/tried-rollout.ts'
+import { variableFindings } from '../../checks/rollout/undeclared-variables.ts'
 import { changeFor } from '../../checks/failure-advice.ts'
 import { probe } from '../../checks/rollout/scripted-probe.ts'
 import { type ConfigFile, configFinding, workspaceConfigs } from '../../checks/workspace-checks.ts'
@@ -290,49 +291,4 @@ function loadingFinding(
     ...changeFor(code ?? 'invalid_entrypoint'),
     ...(advice === undefined ? {} : { advice }),
   })
-}
-
-/** Names variables that the code reads, and the config does not set. */
-async function variableFindings(plan: EvalRunPlan): Promise<CheckFinding[]> {
-  const declared = [...Object.keys(plan.env), ...Object.keys(plan.secrets)]
-  const names = await undeclaredVariables(plan.folder, declared)
-  if (names.length === 0) return []
-  return [
-    warn(
-      'variables',
-      `The code reads ${names.join(', ')}, which the config does not name: on the platform nothing sets them.`,
-      {
-        file: plan.config ?? undefined,
-        advice: 'Add secrets to required in [secrets], and everything else to [env].',
-        page: page('config'),
-      },
-    ),
-  ]
-}
-
-/** Variables that the system and Osmosis set wherever a rollout runs. */
-const common =
-  /^(?:_?OSMOSIS_.*|ROLLOUT_PORT|NODE_.*|CI|DEBUG|HOME|LANG|LOGNAME|PATH|PWD|SHELL|TEMP|TERM|TMP|TMPDIR|TZ|USER)$/
-
-/**
- * Undeclared variables that the code of a rollout reads, as in `process.env.NAME`. Variables that packages
- * read, and computed names, are not found.
- */
-async function undeclaredVariables(
-  folder: string,
-  declared: readonly string[],
-): Promise<readonly string[]> {
-  const files = await readdir(folder, { recursive: true, withFileTypes: true })
-  const sources = files
-    .filter((entry) => entry.isFile() && /(?<!\.test)\.[cm]?[jt]sx?$/.test(entry.name))
-    .map((entry) => path.join(entry.parentPath, entry.name))
-    .filter((file) => !path.relative(folder, file).split(path.sep).includes('node_modules'))
-  const texts = await Promise.all(sources.map(async (file) => readFile(file, 'utf8')))
-  const names = texts.flatMap((text) =>
-    [...text.matchAll(/\bprocess\.env(?:\.([A-Za-z_]\w*)|\[\s*(['"])([A-Za-z_]\w*)\2\s*\])/g)].map(
-      ([, dotted, , quoted]) => dotted ?? quoted ?? '',
-    ),
-  )
-  const known = new Set(declared)
-  return [...new Set(names)].filter((name) => !known.has(name) && !common.test(name)).toSorted()
 }
