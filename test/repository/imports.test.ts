@@ -47,7 +47,7 @@ describe.each([...table])('%s', (name, allowed) => {
 it.each([
   { name: 'ai-sdk', framework: ['@ai-sdk/openai-compatible', 'ai'] },
   { name: 'langchain', framework: ['@langchain/core'] },
-  { name: 'mastra', framework: ['@mastra/core', 'ai'] },
+  { name: 'mastra', framework: ['@ai-sdk/provider', '@mastra/core'] },
   { name: 'google-adk', framework: ['@google/adk'] },
   { name: 'openai-agents', framework: ['@openai/agents'] },
   {

@@ -1,8 +1,16 @@
+import { createRequire } from 'node:module'
+
+import { OsmosisError } from '@osmosis/core'
 import * as sdk from 'ai'
 
 import type { RolloutLanguageModel } from './language-model-types.ts'
 import { RolloutModel, type RolloutModelSettings } from './policy-model.ts'
-import { registerTelemetry } from './supported-sdk.ts'
+
+// No file of this package imports by name what older versions of the SDK lack: that would fail before this check, as a syntax
+// error that names neither the version nor the remedy. Bundlers keep all of a namespace that is used as a value, so it is only
+// read by names.
+const { customProvider } = sdk
+const registerTelemetry = supported(sdk.registerTelemetry)
 
 /**
  * The policy, whichever that is at the time, as a model of the AI SDK. Pass it wherever a model is
@@ -22,5 +30,19 @@ export function rolloutModel(settings: string | RolloutModelSettings = {}): Roll
 
 /** The model that the calls of the SDK use. */
 export function newRolloutModel(settings: RolloutModelSettings): RolloutModel {
-  return new RolloutModel(settings, { customProvider: sdk.customProvider, registerTelemetry })
+  return new RolloutModel(settings, { customProvider, registerTelemetry })
+}
+
+/**
+ * What only a supported version of the SDK has.
+ *
+ * @throws OsmosisError with code `invalid_config` when the installed version is not supported
+ */
+function supported<T>(exported: T | undefined): T {
+  if (exported !== undefined) return exported
+  const { version } = createRequire(import.meta.url)('ai/package.json') as { version: string }
+  throw new OsmosisError(
+    'invalid_config',
+    `@osmosis/ai-sdk needs version 7 of the AI SDK, and ai ${version} is installed. Install it: npm install ai@7`,
+  )
 }
