@@ -36,7 +36,9 @@ describe('from an empty folder', () => {
       const start = starts[manager]
       const folder = await temporaryFolder()
       const timed = stopwatch()
-      await timed('create', inFolder(folder, `${start} ${framework}`))
+      const created = registry.runWithErrors(folder, `${start} ${framework}`)
+      // A newcomer takes it for a problem of the workspace.
+      expect(await timed('create', created)).not.toContain('install-scripts')
       const workspace = path.join(folder, 'my-agent') // The second command goes there.
       const evaluate = 'npx osmosis eval run configs/eval/my-agent.toml --name first'
       const report = await timed('eval run', inFolder(workspace, evaluate))

@@ -13,6 +13,8 @@ export interface OwnRegistry extends AsyncDisposable {
   readonly environment: NodeJS.ProcessEnv
   /** Runs words of a command line in a folder, and resolves with what it printed on stdout. */
   run(folder: string, command: string, more?: NodeJS.ProcessEnv): Promise<string>
+  /** The same, with what the command wrote to stderr behind it. */
+  runWithErrors(folder: string, command: string): Promise<string>
 }
 
 /** The caller closes it. */
@@ -22,13 +24,22 @@ export async function startOwnRegistry(packed: readonly PackedPackage[]): Promis
   const file = path.join(await temporaryFolder(), 'npmrc')
   await writeFile(file, `${settings}\nyes=true\n`, { mode: 0o600 })
   const environment = { ...withoutScriptVariables(), npm_config_userconfig: file }
-  const run: OwnRegistry['run'] = async (folder, command, more = {}) => {
+  const ran = (folder: string, command: string, more: NodeJS.ProcessEnv = {}) => {
     const [program = '', ...args] = command.split(' ')
-    const options = { cwd: folder, env: { ...environment, ...more } }
-    return (await promisify(execFile)(program, args, options)).stdout
+    return promisify(execFile)(program, args, { cwd: folder, env: { ...environment, ...more } })
+  }
+  const run: OwnRegistry['run'] = async (...command) => (await ran(...command)).stdout
+  const runWithErrors: OwnRegistry['runWithErrors'] = async (...command) => {
+    const { stdout, stderr } = await ran(...command)
+    return stdout + stderr
   }
   const page = await readFile(path.join(root, 'docs/get-started/from-a-clone.md'), 'utf8')
   const [command = ''] = /^npm config set .*$/m.exec(page) ?? []
   await run(root, command.replace('http://127.0.0.1:4873/', registry.url))
-  return { environment, run, [Symbol.asyncDispose]: () => registry[Symbol.asyncDispose]() }
+  return {
+    environment,
+    run,
+    runWithErrors,
+    [Symbol.asyncDispose]: () => registry[Symbol.asyncDispose](),
+  }
 }

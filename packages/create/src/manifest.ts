@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 
 import { frameworks, type Framework } from './frameworks.ts'
-import type { PackageManager } from './package-manager.ts'
+import { needlessInstallScripts, type PackageManager } from './package-manager.ts'
 import { ScaffoldError } from './scaffold.ts'
 
 /** Packages that every workspace needs besides the imports of its rollouts. */
@@ -27,8 +27,9 @@ export function newManifest({ folder, manager, scripts, dependencies }: NewManif
     dependencies: ranges(dependencies),
     devDependencies: ranges(development),
     engines: { node: '>=22.19' },
-    // The osmosis command depends on esbuild, whose install script only verifies the installation.
-    ...(manager === 'npm' ? { allowScripts: { esbuild: false } } : {}),
+    ...(manager === 'npm'
+      ? { allowScripts: Object.fromEntries(needlessInstallScripts.map((name) => [name, false])) }
+      : {}),
   })
 }
 

@@ -49,6 +49,13 @@ function packageManagerField(folder: string): unknown {
   }
 }
 
+/**
+ * Packages below the dependencies of a workspace whose install scripts need not run. That of esbuild only verifies the
+ * installation; that of `@google/genai`, which Google ADK and Pi depend on, prints a word; that of protobufjs, below it, only
+ * warns about version ranges.
+ */
+export const needlessInstallScripts = ['esbuild', '@google/genai', 'protobufjs'] as const
+
 /** Settings files that a workspace needs, by package manager and name. */
 export const settingsFiles: Readonly<Record<PackageManager, Readonly<Record<string, string>>>> = {
   npm: {},
@@ -56,12 +63,12 @@ export const settingsFiles: Readonly<Record<PackageManager, Readonly<Record<stri
   // Its other linker has packages in archives, where the files of a package cannot be listed.
   yarn: { '.yarnrc.yml': 'nodeLinker: node-modules\n' },
   pnpm: {
-    'pnpm-workspace.yaml': `# Their install scripts only verify the installation. The osmosis command depends on esbuild, the Google ADK on the others.
-allowBuilds:
-  esbuild: false
-  '@google/genai': false
-  protobufjs: false
-`,
+    'pnpm-workspace.yaml': [
+      '# Their install scripts only verify the installation. The osmosis command depends on esbuild, Google ADK and Pi on the others.',
+      'allowBuilds:',
+      ...needlessInstallScripts.map((name) => `  '${name}': false`),
+      '',
+    ].join('\n'),
   },
 }
 

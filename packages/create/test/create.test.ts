@@ -108,7 +108,9 @@ it('makes what pnpm needs when pnpm runs it, and a repository unless there is on
   const pnpm = { npm_config_user_agent: 'pnpm/12.21.0 npm/? node/v24.21.0 linux x64' }
   const { stderr } = await create([folder, '--yes', '--no-install'], pnpm)
   expect(stderr).toContain('pnpm install\n')
-  expect(readFileSync(path.join(folder, 'pnpm-workspace.yaml'), 'utf8')).toContain('esbuild: false')
+  expect(readFileSync(path.join(folder, 'pnpm-workspace.yaml'), 'utf8')).toContain(
+    "'esbuild': false",
+  )
   expect(readdirSync(folder)).toContain('.git')
 
   const inside = path.join(folder, 'inside')
