@@ -221,7 +221,7 @@ function rowFlags(command: Command) {
       'only rows with this value in their metadata or other columns, e.g. split=train; may be repeated: values of one key are alternatives',
       repeated,
     )
-    .option('--sample <n>', 'this many of the rows, drawn at random by --seed', countFrom(1))
+    .option('--sample <n>', 'number of rows to draw at random; --seed decides which', countFrom(1))
 }
 
 /** Flags that select rows by their content or at random. */
@@ -242,7 +242,7 @@ export const addPolicyFlags = adding(policyFlags)
 
 /** Help text of `--redis`. @param use - what the command does with the queue */
 export function redisHelp(use: string): string {
-  return `${use}: redis://<host>:<port>, rediss:// for TLS, or redis+sentinel:// with the addresses of Sentinels and the name that they know the primary by; other users of this machine see command lines: put the password into $OSMOSIS_REDIS_PASSWORD`
+  return `${use}: redis://<host>:<port>, rediss:// for TLS, or redis+sentinel:// with the addresses of Sentinels and the name by which they know the primary. Put the password into $OSMOSIS_REDIS_PASSWORD, because other users of this machine see command lines`
 }
 
 function logFlags(command: Command) {

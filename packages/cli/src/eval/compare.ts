@@ -11,9 +11,9 @@ export function declareCompare(evals: Command) {
     .description('compare two runs of this machine over the rows that both have')
     .argument(
       '[before]',
-      'a run, named as for eval show; <run>@<grading>, too (default, without both: the last two runs with a row at which both ended)',
+      'a run as eval show takes it, or <run>@<grading> (default, if you name neither: the last two runs that have ended rollouts of the same row)',
     )
-    .argument('[after]', 'another one')
+    .argument('[after]', 'the run to compare it with')
     .addOption(
       new Option('--metric <metric>', 'what is compared')
         .choices(['pass', 'reward'] as const)
@@ -23,7 +23,7 @@ export function declareCompare(evals: Command) {
     .optionsGroup(groups.output)
     .option(
       '--fail-if-worse [points]',
-      'end with 3 when it is worse by more than this many points (of the reward with --metric reward), with 95 % confidence (default: 0)',
+      'exit with code 3 when the second run is worse by more than this many points, with 95 % confidence; with --metric reward, by more than this much reward (default: 0)',
       allowedLoss,
     )
     .option('--markdown', 'print Markdown, e.g. for a pull request')

@@ -13,7 +13,7 @@ export function declareExport(evals: Command) {
     .option('--csv <file>', 'a table with a line for each rollout; - for stdout')
     .option(
       '--sft <file>',
-      'the conversations as they were sent to the policy, each part of a rewritten one by itself, as JSON Lines of { messages, tools }; weight: 0 marks messages that are not training data; - for stdout',
+      'the conversations as the policy got them, as JSON Lines of { messages, tools }; - for stdout. A rewritten conversation gives one line for each of its parts, and weight: 0 marks messages that are not training data',
     )
     .option(
       '--junit <file>',
@@ -21,7 +21,7 @@ export function declareExport(evals: Command) {
     )
     .option(
       '--rows <file>',
-      'the rows of these rollouts as the dataset has them, in its order, as JSON Lines, e.g. those to train with --filter is:signal; - for stdout',
+      'the rows of these rollouts as JSON Lines, unchanged and in the order of the dataset; - for stdout. With --filter is:signal these are the rows that a training learns from',
     )
     .optionsGroup(groups.inputs)
     .option(

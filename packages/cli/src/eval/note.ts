@@ -14,10 +14,13 @@ export function declareNote(evals: Command) {
       '[rollout]',
       '<row>.<attempt>, the row from 0 and the attempt from 1, e.g. 12.1; without it the notes are listed',
     )
-    .argument('[text]', 'replaces the note of the rollout; without text and tag, it is removed')
+    .argument(
+      '[text]',
+      'new note of the rollout, in place of the old one; without text and tag, the note is removed',
+    )
     .option(
       '--tag <tag>',
-      'a short word to filter rollouts by, e.g. loop for tag:loop; without a rollout, list only these',
+      'a short word, by which filters find the rollout, e.g. tag:loop for loop; without a rollout, list only the notes with this tag',
     )
     .optionsGroup(groups.output)
     .option('--json', 'print the list as JSON')

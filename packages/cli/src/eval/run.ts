@@ -33,12 +33,12 @@ export function declareRun(evals: Command) {
     .option('-d, --dataset <file>', 'the dataset with the rows (default: that of the config)')
     .option(
       '--set <field=value>',
-      'another value for a field of the config of the workflow, e.g. max_iterations=8; several values, e.g. 4,8, make a run each and compare them; may be repeated',
+      'another value for a field of the config of the workflow, e.g. max_iterations=8; with several values, e.g. 4,8, there is a run for each, and the runs are compared; may be repeated',
       fieldValues,
     )
     .option('--rows <list>', 'only these rows, counted from 0, e.g. 0-4,7')
     .option('--limit <rows>', 'maximum number of rows', countFrom(1))
-    .option('--seed <n>', 'decides what --sample takes (default: 0)', countFrom(0))
+    .option('--seed <n>', 'decides which rows --sample draws (default: 0)', countFrom(0))
     .optionsGroup(groups.limits)
     .option('--n <attempts>', 'attempts at each row (default: n of the config, 1)', countFrom(1))
     .option(
@@ -66,14 +66,18 @@ export function declareRun(evals: Command) {
     .optionsGroup(groups.model)
     .option(
       '--models <names>',
-      'make a run with each of these and compare them: names of models or policies, separated by commas',
+      'names of models or policies, separated by commas; there is a run for each, and the runs are compared',
     )
     .option(
       '--checkpoints <folder>',
-      'make a run with each checkpoint in this folder of a training on this machine, and compare them',
+      'folder of a training on this machine; there is a run for each of its checkpoints, and the runs are compared',
     )
     .optionsGroup(groups.limits)
-    .option('--max-turns <turns>', 'maximum answers in a rollout (agent loops)', countFrom(1))
+    .option(
+      '--max-turns <turns>',
+      'maximum number of model answers in a rollout of an agent loop',
+      countFrom(1),
+    )
     .option(
       '--max-tokens <tokens>',
       "maximum tokens in one answer, instead of the workflow's",

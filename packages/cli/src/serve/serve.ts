@@ -34,7 +34,7 @@ export function declareServe(program: Command) {
     .optionsGroup(groups.access)
     .option(
       '--api-key <key>',
-      'bearer key that callers must present; other users of this machine see command lines, but not the default, $OSMOSIS_ROLLOUT_SERVER_API_KEY',
+      'bearer key that callers must present (default: $OSMOSIS_ROLLOUT_SERVER_API_KEY, which is safer, because other users of this machine see command lines)',
     )
     .option(
       '--api-key-file <file>',

@@ -35,7 +35,10 @@ export function declareLocal(train: Command) {
     )
     .optionsGroup(groups.output)
     .addOption(
-      new Option('--export <form>', 'how the model is written (merged: LoRA as a part of it)')
+      new Option(
+        '--export <form>',
+        'whether the LoRA adapter is written by itself or merged into the model',
+      )
         .choices(['adapter', 'merged'] as const)
         .default('adapter' as const),
     )

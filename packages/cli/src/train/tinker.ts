@@ -25,13 +25,13 @@ export function declareTinker(train: Command) {
     .addOption(
       new Option(
         '--loss-reduction <kind>',
-        'what the service makes of the losses of tokens; sequence_mean: SkyRL on jax',
+        'how the service adds up the losses of tokens; SkyRL on jax takes the mean of each sequence',
       )
         .choices(['sum', 'sequence_mean'] as const)
         .default('sum' as const),
     )
     .addOption(
-      new Option('--dialect <name>', 'whose names of settings the service reads')
+      new Option('--dialect <name>', 'the service whose names the settings have')
         .choices(['tinker', 'open-rl'] as const)
         .default('tinker' as const),
     )

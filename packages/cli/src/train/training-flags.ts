@@ -15,7 +15,7 @@ function trainingFlags(command: Command) {
     .option('-d, --dataset <file>', 'the dataset with the rows (default: that of the config)')
     .option(
       '--held-out <file>',
-      'dataset for the evaluations before and after (default: the rows of the split validation, else a fifth of the rows; at most 50, which are not trained)',
+      'dataset for the evaluations before and after the training (default: the rows whose split is validation, else a fifth of the rows, at most 50; these rows are not trained)',
     )
     .option(
       '--secrets-file <file>',
@@ -37,7 +37,7 @@ function trainingFlags(command: Command) {
     .option('--lora-rank <rank>', 'rank of the LoRA adapters (default: 16)', countFrom(0))
     .option(
       '--warm-start <reward>',
-      'first train the attempts that reach this reward by cross-entropy, in three steps, for a model that gets hardly any reward',
+      'for a model that gets hardly any reward: begin with three steps of cross-entropy on the attempts that reach this reward',
       decimalNumber,
     )
     .option(
@@ -47,7 +47,7 @@ function trainingFlags(command: Command) {
     )
     .option(
       '--seed <n>',
-      'repeats a training, here to the last bit: rows, order, answers, weights, and what --sample takes (default: 0, but for rounding)',
+      'trainings with the same seed are equal on one machine to the last bit: rows, their order, answers and weights (default: 0, where rounding may make answers differ)',
       countFrom(0),
     )
     .optionsGroup(groups.limits)

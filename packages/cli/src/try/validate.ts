@@ -16,7 +16,7 @@ export function declareValidate(program: Command) {
     .option('-m, --module <module>', 'an entrypoint instead of a name: <file>[:<export>]')
     .option(
       '-d, --dataset <file>',
-      'the dataset with the row, with --module; without it no rollout is run',
+      'the dataset with the row, for --module; without a dataset no rollout is run',
     )
     .option('--row <index>', 'the row that is run, counted from 0', countFrom(0), 0)
     .option(

@@ -46,14 +46,14 @@ export function addHostedDatasetCommands(datasets: Command, settings: ProgramSet
   )
   const info = platformCommand(datasets, 'info')
     .description('show a dataset on the platform')
-    .argument('<dataset>', 'its name or id')
+    .argument('<dataset>', 'name or id of the dataset')
     .addHelpText('after', example('osmosis platform dataset info prices'))
   onPlatform(info, settings, async (session, _flags, name) =>
     (await loadActions()).showDataset(session, name),
   )
   const preview = platformCommand(datasets, 'preview')
     .description('show the first rows of a dataset')
-    .argument('<dataset>', 'its name or id')
+    .argument('<dataset>', 'name or id of the dataset')
     .optionsGroup(groups.limits)
     .option('--rows <count>', 'number of rows', countFrom(1), 5)
     .addHelpText('after', example('osmosis platform dataset preview prices --rows 3'))
@@ -62,7 +62,7 @@ export function addHostedDatasetCommands(datasets: Command, settings: ProgramSet
   )
   const download = platformCommand(datasets, 'download')
     .description('download a dataset')
-    .argument('<dataset>', 'its name or id')
+    .argument('<dataset>', 'name or id of the dataset')
     .optionsGroup(groups.output)
     .option(
       '-o, --output <file>',
@@ -75,7 +75,7 @@ export function addHostedDatasetCommands(datasets: Command, settings: ProgramSet
   )
   const logs = platformCommand(datasets, 'logs')
     .description('show the log of a dataset on the platform')
-    .argument('<dataset>', 'its name or id')
+    .argument('<dataset>', 'name or id of the dataset')
     .addHelpText('after', example('osmosis platform dataset logs prices'))
   onPlatform(addLogFlags(logs), settings, async (session, flags, name) =>
     session.showLogs(['datasets', name], flags),

@@ -98,7 +98,7 @@ function logFlags(command: Command) {
         'newer',
       ]),
     )
-    .option('--cursor <cursor>', 'where to continue, as printed after the lines')
+    .option('--cursor <cursor>', 'position to continue from, which is printed after the lines')
 }
 
 /** Adds the flags of `logs`. */

@@ -40,7 +40,7 @@ export function addHostedRunCommands(
   )
   const info = platformCommand(group, 'info')
     .description('show a run on the platform, with its metrics')
-    .argument('<run>', 'its name or id')
+    .argument('<run>', 'name or id of the run')
     .optionsGroup(groups.output)
     .option('-o, --output <file>', 'also write the JSON to this file')
     .addHelpText('after', example(`osmosis platform ${kind} info my-run --output run.json`))
@@ -49,7 +49,7 @@ export function addHostedRunCommands(
   )
   const logs = platformCommand(group, 'logs')
     .description('show the log of a run on the platform')
-    .argument('<run>', 'its name or id')
+    .argument('<run>', 'name or id of the run')
     .addHelpText('after', example(`osmosis platform ${kind} logs my-run`))
   onPlatform(addLogFlags(logs), settings, async (session, flags, name) => {
     const { runKinds } = await import('../actions/runs/run-record.ts')
@@ -64,7 +64,7 @@ export function addHostedEvalCommands(evals: Command, settings: ProgramSettings)
   addChangeCommand(evals, 'eval', 'retry', settings)
   const download = platformCommand(evals, 'download')
     .description('download the results of a run on the platform')
-    .argument('<run>', 'its name or id')
+    .argument('<run>', 'name or id of the run')
     .optionsGroup(groups.inputs)
     .addOption(
       new Option(
@@ -101,7 +101,7 @@ function addChangeCommand(
         ? 'stop a run on the platform'
         : 'run the failed items of a run on the platform again',
     )
-    .argument('<run>', 'its name or id')
+    .argument('<run>', 'name or id of the run')
     .optionsGroup(groups.confirmation)
     .option('-y, --yes', 'do not ask for confirmation')
     .addHelpText('after', example(`osmosis platform ${kind} ${action} my-run`))

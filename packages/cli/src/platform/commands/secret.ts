@@ -34,7 +34,7 @@ export function addSecretCommands(secrets: Command, settings: ProgramSettings): 
   )
   const remove = platformCommand(secrets, 'delete')
     .description('delete a secret')
-    .argument('<name>', 'its name')
+    .argument('<name>', 'name of the secret')
     .optionsGroup(groups.confirmation)
     .option('-y, --yes', 'do not ask for confirmation')
     .optionsGroup(groups.inputs)
@@ -47,7 +47,7 @@ export function addSecretCommands(secrets: Command, settings: ProgramSettings): 
 
 /** The owner, by default the first of these; `user` is accepted for `personal`. */
 function scopeFlag<Scope extends string>(known: readonly [Scope, ...Scope[]]) {
-  return new Option('--scope <scope>', `owner: ${known.join(', ')}`)
+  return new Option('--scope <scope>', `who owns the secrets: ${known.join(', ')}`)
     .default(known[0])
     .argParser((value): Scope => {
       const scope = known.find((one) => one === (value === 'user' ? 'personal' : value))
