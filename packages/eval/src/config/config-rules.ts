@@ -5,7 +5,8 @@ export type ConfigKind = 'eval' | 'training'
 
 /** The rule for a value. */
 export interface ValueRule {
-  readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'strings'
+  /** `string or strings`: a text, or a list of at least one. */
+  readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'strings' | 'string or strings'
   /** The message about any other value. */
   readonly must: string
   readonly required?: true
@@ -81,7 +82,16 @@ const otherColumn = {
 } as const
 
 const columns = {
-  keys: { prompt: otherColumn, label: otherColumn, system: otherColumn, metadata: otherColumn },
+  keys: {
+    prompt: otherColumn,
+    label: otherColumn,
+    system: otherColumn,
+    metadata: {
+      ...otherColumn,
+      type: 'string or strings',
+      must: 'must be the name of a column of the dataset, or a list of names',
+    },
+  },
 } as const
 
 const timeouts = { agent_workflow_timeout_s: seconds, grader_timeout_s: seconds } as const

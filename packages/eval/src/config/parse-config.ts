@@ -163,9 +163,11 @@ type ValueOf<Rule extends ValueRule> = Rule extends { choices: readonly (infer C
     ? string
     : Rule['type'] extends 'strings'
       ? readonly string[]
-      : Rule['type'] extends 'boolean'
-        ? boolean
-        : number
+      : Rule['type'] extends 'string or strings'
+        ? string | readonly string[]
+        : Rule['type'] extends 'boolean'
+          ? boolean
+          : number
 
 type KeysOf<Keys> =
   Keys extends Readonly<Record<string, ValueRule>>
@@ -203,9 +205,11 @@ function sectionSchema({ keys }: SectionRule): z.ZodType<Readonly<Record<string,
 
 function valueSchema(rule: ValueRule): z.ZodType {
   const { type, must, pattern = /(?:)/, least = -Infinity, most = Infinity } = rule
-  if (type === 'string') return z.string(must).regex(pattern, must)
+  const text = z.string(must).regex(pattern, must)
+  if (type === 'string') return text
+  if (type === 'string or strings') return z.union([text, z.array(text, must).min(1, must)], must)
   if (type === 'boolean') return z.boolean(must)
-  if (type === 'strings') return z.array(z.string(must).regex(pattern, must), 'must be a list')
+  if (type === 'strings') return z.array(text, 'must be a list')
   const number = type === 'integer' ? z.int(must) : z.number(must)
   return number
     .min(least, must)

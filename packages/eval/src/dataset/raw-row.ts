@@ -80,8 +80,13 @@ const meanings = ['system_prompt', 'user_prompt', 'ground_truth', 'label', 'meta
 /** The meaning of a column; also its name, in any case and with spaces around it. */
 export type ColumnMeaning = (typeof meanings)[number]
 
-/** The columns with a meaning, and their names as written. */
-export type DatasetColumns = ReadonlyMap<ColumnMeaning, string>
+/** The columns with a meaning. */
+export interface DatasetColumns {
+  /** Their names as written. */
+  readonly names: ReadonlyMap<ColumnMeaning, string>
+  /** The columns that are the fields of the metadata, in place of one column with an object. */
+  readonly metadataFields: readonly string[]
+}
 
 /** Names of columns that mean something under another name, as `[columns]` of a config has them. */
 export interface ColumnNames {
@@ -91,8 +96,8 @@ export interface ColumnNames {
   readonly label?: string | undefined
   /** The system prompt. Default: `system_prompt`. */
   readonly system?: string | undefined
-  /** Default: `metadata`. */
-  readonly metadata?: string | undefined
+  /** A column with an object, or the columns that are its fields, under their own names. Default: `metadata`. */
+  readonly metadata?: string | readonly string[] | undefined
 }
 
 /** The meaning that each of {@link ColumnNames} gives. */
@@ -131,16 +136,19 @@ export function findColumns(
   const names = new Set<string>()
   for (const { cells } of rows) for (const name in cells) names.add(name)
   const columns = new Map<ColumnMeaning, string>()
+  const taken = new Set<ColumnMeaning>()
   for (const [key, meaning] of Object.entries(meaningOf) as [keyof ColumnNames, ColumnMeaning][]) {
-    const name = named[key]
-    if (name === undefined) continue
-    columns.set(meaning, name)
-    if (names.has(name) || rows.length === 0) continue
-    problems.push(
-      `columns.${key}: there is no column ${JSON.stringify(name)}. ${found([...names])}`,
-    )
+    const given = named[key]
+    if (given === undefined) continue
+    taken.add(meaning)
+    if (typeof given === 'string') columns.set(meaning, given)
+    for (const name of [given].flat()) {
+      if (names.has(name) || rows.length === 0) continue
+      problems.push(
+        `columns.${key}: there is no column ${JSON.stringify(name)}. ${found([...names])}`,
+      )
+    }
   }
-  const taken = new Set(columns.keys())
   // Another name for the answer leaves no room for the older one of its default names.
   if (taken.has('ground_truth')) taken.add('label')
   for (const name of names) {
@@ -150,8 +158,15 @@ export function findColumns(
     if (other === undefined) columns.set(meaning, name)
     else problems.push(`columns "${other}" and "${name}" both mean ${meaning}; keep one of them`)
   }
-  if (problems.length === 0) problems.push(...missingColumns(columns, [...names], advise))
-  return columns
+  const metadataFields = typeof named.metadata === 'object' ? named.metadata : []
+  const all: DatasetColumns = { names: columns, metadataFields }
+  if (problems.length === 0) problems.push(...missingColumns(all, [...names], advise))
+  return all
+}
+
+/** Whether rows may have metadata, and so may lack a prompt or an answer. */
+export function haveMetadata({ names, metadataFields }: DatasetColumns): boolean {
+  return names.has('metadata') || metadataFields.length > 0
 }
 
 function missingColumns(
@@ -159,10 +174,11 @@ function missingColumns(
   names: readonly string[],
   advise: (names: readonly string[]) => string,
 ): string[] {
-  if (columns.has('metadata')) return []
+  if (haveMetadata(columns)) return []
+  const has = (meaning: ColumnMeaning): boolean => columns.names.has(meaning)
   const missing = [
-    ...(columns.has('user_prompt') ? [] : ['user_prompt']),
-    ...(columns.has('ground_truth') || columns.has('label') ? [] : ['ground_truth']),
+    ...(has('user_prompt') ? [] : ['user_prompt']),
+    ...(has('ground_truth') || has('label') ? [] : ['ground_truth']),
   ]
   if (missing.length === 0) return []
   const advice = advise(names)

@@ -10,6 +10,7 @@ import { CsvError, parse } from 'csv-parse'
 
 import {
   findColumns,
+  haveMetadata,
   nameProblems,
   type ColumnMeaning,
   type ColumnNames,
@@ -295,13 +296,20 @@ function parseRow(
   sourceRowIndex: number,
   { columns, largeIntegers }: { columns: DatasetColumns; largeIntegers: LargeIntegers },
 ): DatasetRow {
-  const nameOf = (meaning: ColumnMeaning) => columns.get(meaning) ?? meaning
+  const nameOf = (meaning: ColumnMeaning) => columns.names.get(meaning) ?? meaning
   const cellOf = (meaning: ColumnMeaning) => cells[nameOf(meaning)]
   const system = promptText(cellOf('system_prompt'), nameOf('system_prompt'))
   const user = promptText(cellOf('user_prompt'), nameOf('user_prompt'))
   const label = labelText(cellOf('ground_truth')) ?? labelText(cellOf('label'))
-  const metadata = readMetadata(cellOf('metadata'), largeIntegers)
-  if (!columns.has('metadata')) {
+  const { metadataFields } = columns
+  const metadata =
+    metadataFields.length > 0
+      ? toMetadata(
+          filled(cells, (name) => metadataFields.includes(name)),
+          largeIntegers,
+        )
+      : readMetadata(cellOf('metadata'), largeIntegers)
+  if (!haveMetadata(columns)) {
     const where = `is required for a dataset with no 'metadata' column`
     if (user === null) throw new DataProblem(`user_prompt ${where}`)
     if (label === null) throw new DataProblem(`ground_truth (or label) ${where}`)
@@ -344,6 +352,10 @@ function readMetadata(
   if (typeof value !== 'object' || Array.isArray(value) || value instanceof WrittenNumber) {
     throw new DataProblem(`metadata must be a JSON object, got ${typeName(value)}`)
   }
+  return toMetadata(value, largeIntegers)
+}
+
+function toMetadata(value: object, largeIntegers: LargeIntegers): DatasetRow['metadata'] {
   if (Object.keys(value).length === 0) return null
   return toPlainJson(value, largeIntegers) as Record<string, unknown>
 }
@@ -365,9 +377,15 @@ function readOtherColumns(
   columns: DatasetColumns,
   largeIntegers: LargeIntegers,
 ): DatasetRow['otherColumns'] {
-  const known = new Set(columns.values())
-  const others = Object.entries(cells).filter(([name, cell]) => cell !== null && !known.has(name))
-  return toPlainJson(Object.fromEntries(others), largeIntegers) as DatasetRow['otherColumns']
+  const known = new Set([...columns.names.values(), ...columns.metadataFields])
+  const others = filled(cells, (name) => !known.has(name))
+  return toPlainJson(others, largeIntegers) as DatasetRow['otherColumns']
+}
+
+/** The cells of some columns that are not empty. */
+function filled(cells: RawRow['cells'], isWanted: (column: string) => boolean): object {
+  const wanted = Object.entries(cells).filter(([name, cell]) => cell !== null && isWanted(name))
+  return Object.fromEntries(wanted)
 }
 
 function typeName(value: unknown): string {

@@ -39,6 +39,21 @@ describe('columns with other names', () => {
     ])
   })
 
+  it.each([
+    ['rows.jsonl', `${jsonl}\n{"question":"3?","expected":3,"source":null,"metadata":{"x":1}}`],
+    ['rows.csv', `${csv}\n3?,3,,,`],
+  ])('of %s become fields of the metadata', async (name, content) => {
+    const file = join(await temporaryFolder({ [name]: content }), name)
+    const columns = { prompt: 'question', label: 'expected', metadata: ['role', 'source'] }
+    const read = await readDataset(file, { columns })
+    expect(read.map(({ metadata }) => metadata)).toEqual([
+      { role: 'Be brief.', source: 'a' },
+      { role: 'Be brief.', source: 'b' },
+      null,
+    ])
+    expect(Object.keys(read[0]?.otherColumns ?? {})).toEqual(['facts'])
+  })
+
   it('replace the columns with the usual names, which mean nothing then', async () => {
     const text = JSON.stringify({ q: 'mine', user_prompt: 'other', label: '1', answer: '2' })
     const file = join(await temporaryFolder({ 'rows.jsonl': text }), 'rows.jsonl')
@@ -58,6 +73,7 @@ describe('columns with other names', () => {
       'columns.prompt: there is no column "querstion". Found: "question", "expected", "role", "facts", "source".',
     ],
     [{ prompt: 'question' }, 'missing required columns: ground_truth.'],
+    [{ metadata: ['role', 'sauce'] }, 'columns.metadata: there is no column "sauce".'],
     [{ prompt: 'facts', label: 'expected' }, 'line 1: facts must be text, got object'],
     [{ metadata: 'question' }, 'line 1: metadata is not valid JSON'],
   ])('are checked by these names: %j', async (columns, problem) => {
@@ -96,12 +112,13 @@ describe('[columns] of a config', () => {
         const other = await temporaryFolder({
           'rollouts/r/main.ts': '',
           'data/d.jsonl': '',
-          [`configs/${kind}/r.toml`]: `${experiment}[columns]\nquestion = "prompt"\nlabel = ""\n`,
+          [`configs/${kind}/r.toml`]: `${experiment}[columns]\nquestion = "prompt"\nlabel = ""\nmetadata = []\n`,
         })
         return read(join(other, `configs/${kind}/r.toml`))
       })
       expect(wrong.message).toMatch(/columns\.question/)
       expect(wrong.message).toMatch(/columns\.label: must be the name of a column/)
+      expect(wrong.message).toMatch(/columns\.metadata: must be .* or a list of names/)
     },
   )
 })

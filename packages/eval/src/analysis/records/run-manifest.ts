@@ -28,7 +28,7 @@ export interface RunInputs {
     /** Of the bytes of the file. */
     readonly sha256: string
     /** Its columns that have other names: `prompt`, `label`, `system`, `metadata`. Default: none. */
-    readonly columns?: Readonly<Record<string, string | undefined>>
+    readonly columns?: Readonly<Record<string, string | readonly string[] | undefined>>
   }
   readonly code: {
     readonly rollout: string
