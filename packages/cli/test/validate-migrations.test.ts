@@ -207,6 +207,45 @@ describe('osmosis validate names a mistake of a migration', () => {
     ])
   })
 
+  it('an old model that misses its key', async () => {
+    migrated(agents(`throw new Error('Could not find API key process.env.OPENROUTER_API_KEY')`))
+    expect(await problems()).toContainEqual(
+      expect.objectContaining({
+        check: 'rollout',
+        advice: expect.stringMatching(/^Look for an agent that has kept its old model/) as string,
+      }),
+    )
+  })
+
+  it('a grader that reads columns that are in no metadata', async () => {
+    const grade = `ctx.setReward(ctx.metadata?.answer === 3 ? 1 : 0)`
+    const source = agents(`${session}\n${asked}`, '', grade)
+    migrated(source, [{ user_prompt: 'How many?', ground_truth: '3', answer: 3, source: 'a' }])
+    expect(await problems()).toStrictEqual([
+      {
+        level: 'warn',
+        check: 'grader',
+        message: 'The grader reads ctx.metadata, and no row has any. Not read: "answer", "source".',
+        file: main,
+        line: lineOf(source, grade),
+        advice:
+          'Name the columns that the grader needs in the config, e.g. [columns] metadata = ["answer", "source"].',
+        page: page('cli/docs/guides/datasets.md#columns'),
+      },
+    ])
+  })
+
+  it('no fault in a grader that prints the metadata', async () => {
+    migrated(
+      agents(
+        `${session}\n${asked}`,
+        '',
+        `process.getBuiltinModule('util').inspect(ctx.metadata); ctx.setReward(1)`,
+      ),
+    )
+    expect(await problems()).toStrictEqual([])
+  })
+
   it('a grader that computes with a field that is not there', async () => {
     const grade = `ctx.setReward(ctx.metadata.answer.points * 2)`
     const source = agents(`${session}\n${asked}`, '', grade)

@@ -86,9 +86,35 @@ const changes: Partial<Record<OsmosisErrorCode, Change>> = {
   },
 }
 
-/** What to change about a rollout that failed: an error without a code was thrown by user code. */
+/** What to change about an error with this code: one without a code was thrown by user code. */
 export function changeFor(code: string | undefined, kind: EntrypointKind = 'workflow'): Change {
   const known = code === undefined ? undefined : changes[code as OsmosisErrorCode]
   const about = page(kind === 'workflow' ? 'blame' : 'agentLoops')
   return known ?? { advice: 'Correct the code that threw it.', page: about }
+}
+
+/** Of providers and frameworks, about a model of their own that they are asked for. */
+const aboutKey = /\b(?:api[ _-]?key|credentials?)\b/i
+
+/** What to change about a rollout that failed for this reason. */
+export function changeOfRollout(
+  { code, reason }: { readonly code: string | undefined; readonly reason: string },
+  kind: EntrypointKind,
+): Change {
+  if (code !== undefined && Object.hasOwn(changes, code)) return changeFor(code, kind)
+  if (!aboutKey.test(reason)) return changeFor(undefined, kind)
+  return {
+    advice:
+      'Look for an agent that has kept its old model: give each one the model of the adapter. One whose answers are not to be trained gets trainable: false.',
+    page: ofWorkflow,
+  }
+}
+
+/** What to change about a policy that did not answer for this reason. */
+export function changeOfPolicy(reason: string): Change {
+  if (!reason.includes('script_failed')) return changeFor('policy_http_error')
+  return {
+    advice: 'Correct the module of the policy: its function threw this error.',
+    page: page('errorsOfPolicies'),
+  }
 }

@@ -15,6 +15,8 @@ export interface ObservedRollouts {
   readonly missingFields: readonly MissingField[]
   /** Where the grader read the label of a row that has none; undefined when it did not. */
   readonly missingLabel: { readonly place: string | undefined } | undefined
+  /** The same of the metadata of a row that has none. */
+  readonly missingMetadata: { readonly place: string | undefined } | undefined
 }
 
 interface OtherModelCall {
@@ -45,6 +47,7 @@ export function observeRollouts(): RolloutObserver {
   Error.stackTraceLimit = deepestStack
   const missing = new Map<string, MissingField>()
   let missingLabel: ObservedRollouts['missingLabel']
+  let missingMetadata: ObservedRollouts['missingMetadata']
   const notes: GraderNotes = {
     onField: (name, known) => {
       if (!missing.has(name)) missing.set(name, { name, known, place: placeHere() })
@@ -52,12 +55,16 @@ export function observeRollouts(): RolloutObserver {
     onLabel: () => {
       missingLabel ??= { place: placeHere() }
     },
+    onMetadata: () => {
+      missingMetadata ??= { place: placeHere() }
+    },
   }
   return {
     watched: (entrypoint) => withWatchedGrader(entrypoint, notes),
     end: () => {
       Error.stackTraceLimit = before
-      return { otherModels: calls.end(), missingFields: [...missing.values()], missingLabel }
+      const missingFields = [...missing.values()]
+      return { otherModels: calls.end(), missingFields, missingLabel, missingMetadata }
     },
   }
 }
@@ -154,6 +161,7 @@ function placeHere(): string | undefined {
 interface GraderNotes {
   readonly onField: (name: string, known: readonly string[]) => void
   readonly onLabel: () => void
+  readonly onMetadata: () => void
 }
 
 /** Graders of groups get other contexts, and are not observed. */
@@ -178,6 +186,7 @@ function watchedContext<C extends GraderContext>(ctx: C, notes: GraderNotes): C 
       // Getters of the context use its private fields.
       const value: unknown = Reflect.get(target, key, target)
       if ((key === 'label' || key === 'requireLabel') && target.label === null) notes.onLabel()
+      if (key === 'metadata' && metadata === null) notes.onMetadata()
       if (key === 'metadata') return metadata
       return typeof value === 'function' ? (value.bind(target) as unknown) : value
     },
@@ -203,5 +212,12 @@ function withReads(value: unknown, notes: GraderNotes): unknown {
   return Object.setPrototypeOf({ ...value }, prototype) as unknown
 }
 
-/** What JavaScript itself reads of any object. */
-const namesOfProtocols = new Set(['then', 'toJSON', 'asymmetricMatch', 'nodeType'])
+/** What JavaScript, `console.log` and assertions read of any object. */
+const namesOfProtocols = new Set([
+  'then',
+  'toJSON',
+  'asymmetricMatch',
+  'nodeType',
+  'href',
+  'protocol',
+])

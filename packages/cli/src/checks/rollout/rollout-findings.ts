@@ -6,7 +6,7 @@ import { fromWorkingFolder } from '../../command/command-context.ts'
 import { splitSpec } from '../../inputs/load-module.ts'
 import { frameworkPage, policyAdvice } from '../framework-advice.ts'
 import { conversationFindings } from './conversation-findings.ts'
-import { changeFor } from '../failure-advice.ts'
+import { changeFor, changeOfPolicy, changeOfRollout } from '../failure-advice.ts'
 import { fail, ok, warn, type CheckFinding } from '../finding.ts'
 import { page } from '../pages.ts'
 import { placeIn, placeOfFailure, type Place } from '../place.ts'
@@ -29,7 +29,7 @@ export function triedFindings(tried: TriedRollout, plan: EvalRunPlan): readonly 
 function* policyFindings(tried: TriedRollout, { folder }: EvalRunPlan): Generator<CheckFinding> {
   const { kind, ended, policyTrouble, observed } = tried
   if (policyTrouble !== null) {
-    yield fail('policy', policyTrouble, changeFor('policy_http_error'))
+    yield fail('policy', policyTrouble, changeOfPolicy(policyTrouble))
   }
   const advice = policyAdvice(folder)
   const { otherModels = [] } = observed ?? {}
@@ -85,30 +85,55 @@ function* toolFindings({ requests, log }: TriedRollout): Generator<CheckFinding>
 
 /** What the grader looked for, and no row of the dataset has. A row may leave out what others have. */
 function* graderFindings({ observed }: TriedRollout, plan: EvalRunPlan): Generator<CheckFinding> {
-  const { missingFields = [], missingLabel } = observed ?? {}
+  const { missingFields = [], missingLabel, missingMetadata } = observed ?? {}
   const dataset = fromWorkingFolder(plan.datasetFile)
+  const unread = unreadColumns(plan)
+  if (missingMetadata !== undefined && unread.length > 0) {
+    yield* missingMetadataFinding(plan, unread, missingMetadata.place)
+  }
   for (const { name, known, place } of missingFields) {
     if (plan.allRows.some(({ metadata }) => Object.hasOwn(metadata ?? {}, name))) continue
+    const isColumn = unread.includes(name)
     yield warn(
       'grader',
       `The grader reads ctx.metadata.${name}, which no row has. There is: ${known.join(', ') || 'nothing'}.`,
       {
         ...placeIn(plan.folder, place),
-        advice: `Read a field that the rows have, or write it into the metadata in ${dataset}.`,
-        page: page('graders'),
+        advice: isColumn
+          ? `It is a column of ${dataset}: write it into the metadata, because graders get no other columns.`
+          : `Read a field that the rows have, or write it into the metadata in ${dataset}.`,
+        page: page(isColumn ? 'datasets' : 'graders'),
       },
     )
   }
   if (missingLabel === undefined || plan.allRows.some(({ label }) => label !== null)) return
   const { file, line } = placeIn(plan.folder, missingLabel.place)
   const by = file === undefined ? '' : ` (${file}:${line})`
-  const columns = Object.keys(plan.rows[0]?.otherColumns ?? {}).map((name) => `"${name}"`)
-  const others = columns.join(', ') || 'no other column'
+  const others = unread.map((name) => `"${name}"`).join(', ') || 'no other column'
   yield fail('label', `The grader reads the label${by}, and no row has one. Not read: ${others}.`, {
     ...rowPlace(plan),
     advice: 'Name the column with the answer: ground_truth, or [columns] label in the config.',
     page: page('datasets'),
   })
+}
+
+function* missingMetadataFinding(
+  { allRows, folder }: EvalRunPlan,
+  unread: readonly string[],
+  place: string | undefined,
+): Generator<CheckFinding> {
+  if (allRows.some(({ metadata }) => metadata !== null)) return
+  const names = unread.map((name) => `"${name}"`).join(', ')
+  yield warn('grader', `The grader reads ctx.metadata, and no row has any. Not read: ${names}.`, {
+    ...placeIn(folder, place),
+    advice: `Name the columns that the grader needs in the config, e.g. [columns] metadata = [${names}].`,
+    page: page('datasets'),
+  })
+}
+
+/** The columns of the first row that neither workflow nor grader gets. */
+function unreadColumns({ rows: [row] }: EvalRunPlan): readonly string[] {
+  return Object.keys(row?.otherColumns ?? {})
 }
 
 /** Where the row stands; without a line in a file that is not text. */
@@ -123,7 +148,7 @@ function* outcomeFindings(tried: TriedRollout, plan: EvalRunPlan): Generator<Che
   if (ended.status !== 'success') {
     yield fail('rollout', `The rollout ended with ${ended.status}: ${reasonOf(ended)}`, {
       ...placeOfRollout(plan, reasonOf(ended)),
-      ...changeFor(codeOf(tried, ended), kind),
+      ...changeOfRollout({ code: codeOf(tried, ended), reason: reasonOf(ended) }, kind),
     })
     return
   }
@@ -178,7 +203,7 @@ function* secondRolloutFindings(tried: TriedRollout, plan: EvalRunPlan): Generat
     'Make what holds a conversation inside run(): the agent, the session, the memory, the list of messages. One process runs many rollouts.'
   if (again.status !== 'success') {
     const reason = reasonOf(again)
-    const change = changeFor(codeOf(tried, again), kind)
+    const change = changeOfRollout({ code: codeOf(tried, again), reason }, kind)
     yield fail(
       'second rollout',
       `A second rollout in the same process ended with ${again.status}: ${reason}`,
