@@ -8,6 +8,7 @@ import { type Go, hrefOf, type Route, useRoute } from './route.ts'
 import { RunPage } from './run/run-page.tsx'
 import { type RunState, useRun } from './run/use-run.ts'
 import { RunsPage } from './runs/runs-page.tsx'
+import { ConnectionNotice, LiveProvider, useConnection } from './source/connection.tsx'
 import type { Source } from './source/source.ts'
 import { Boundary } from './text/boundary.tsx'
 import { useTheme } from './theme.ts'
@@ -26,6 +27,7 @@ interface ViewProps {
 export function App({ source }: { source: Source }): JSX.Element {
   const [route, go] = useRoute(source.only)
   const control = useTheme()
+  const connection = useConnection(source)
   const [isHelping, setIsHelping] = useState(false)
   useKeys({ t: control.turn, '?': () => setIsHelping(true) })
   const shown = route.page === 'training' ? route.training : route.run
@@ -35,13 +37,17 @@ export function App({ source }: { source: Source }): JSX.Element {
   }, [title])
   const { look } = control
   const frame: ViewProps['frame'] = (content, states) => (
-    <div class="app">
-      <Header {...{ source, route, states, control, go }} onHelp={() => setIsHelping(true)} />
-      <Boundary of={shown} instead={() => <Waiting state={undrawn} />}>
-        {content}
-      </Boundary>
-      {isHelping && <Help onClose={() => setIsHelping(false)} />}
-    </div>
+    <LiveProvider value={connection === 'live'}>
+      <div class="app">
+        <Header {...{ source, route, states, control, go }} onHelp={() => setIsHelping(true)} />
+        {/* The list of runs says it in its place. */}
+        {route.page !== 'runs' && <ConnectionNotice connection={connection} />}
+        <Boundary of={shown} instead={() => <Waiting state={undrawn} />}>
+          {content}
+        </Boundary>
+        {isHelping && <Help onClose={() => setIsHelping(false)} />}
+      </div>
+    </LiveProvider>
   )
   const view = { source, route, go, look, frame }
   if (route.page === 'run') return <OneRun key={route.run} {...view} />

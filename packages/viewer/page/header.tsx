@@ -5,6 +5,7 @@ import type { RunProgress } from '../src/wire.ts'
 import { formatCount, formatQuantity } from '@osmosis/eval/analysis'
 import { comparisonHref, type Go, hrefOf, type Route } from './route.ts'
 import type { DisplayedRun, RunState } from './run/use-run.ts'
+import { useIsLive } from './source/connection.tsx'
 import type { Source } from './source/source.ts'
 import type { Theme, ThemeControl } from './theme.ts'
 import { useKeys } from './keys.ts'
@@ -93,10 +94,12 @@ const stateTexts: Record<RunProgress['state'], string> = {
 }
 
 function Progress({ run: { progress } }: { run: DisplayedRun }): JSX.Element | null {
+  const isLive = useIsLive()
   if (progress.state === 'finished') return null
+  const wasRunning = progress.state === 'running' && !isLive
   return (
-    <span class={`state ${progress.state}`}>
-      {stateTexts[progress.state]}
+    <span class={`state ${wasRunning ? '' : progress.state}`}>
+      {wasRunning ? 'last seen at ' : stateTexts[progress.state]}
       {formatCount(progress.ended)} of {formatCount(progress.total)}
     </span>
   )

@@ -8,7 +8,7 @@ import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 
 import { percent } from '../format.ts'
-import { type Filtering, hasTerm, toggleTerm } from './filter-term.ts'
+import { type Filtering, hasTerm, textTerm, toggleTerm } from './filter-term.ts'
 import type { DisplayedRun } from './use-run.ts'
 
 /** Maximum entries of a list. */
@@ -53,7 +53,7 @@ export function FacetLists({
               <Facet
                 key={group.name}
                 {...{ group, query, onQuery }}
-                term={termOf(key, group.name)}
+                term={textTerm(key, group.name)}
               />
             ))}
           </section>
@@ -91,8 +91,4 @@ function worstFirst(groups: readonly GroupFigures[], rows: number): GroupFigures
   return used
     .toSorted((a, b) => a.passed / a.ended - b.passed / b.ended || b.ended - a.ended)
     .slice(0, maxShown)
-}
-
-function termOf(key: string, value: string): string {
-  return `${key}:${/[\s"]/.test(value) ? `"${value.replaceAll('"', '')}"` : value}`
 }

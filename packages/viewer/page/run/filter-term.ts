@@ -4,6 +4,11 @@ export interface Filtering {
   readonly onQuery: (query: string) => void
 }
 
+/** The term for a value of a text, e.g. `tag:"skipped check"`. A query has no sign for a quotation mark, and ignores them. */
+export function textTerm(key: string, value: string): string {
+  return `${key}:${/[\s"]/.test(value) ? `"${value.replaceAll('"', '')}"` : value}`
+}
+
 /** Whether a filter line contains a term, e.g. `tool:cancel`. */
 export function hasTerm(query: string, term: string): boolean {
   return ` ${query} `.includes(` ${term} `)

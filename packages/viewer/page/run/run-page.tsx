@@ -16,6 +16,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { type Keys, useKeys } from '../keys.ts'
 import type { Go, Route } from '../route.ts'
 import type { Source } from '../source/source.ts'
+import type { OnNote } from '../note/note-form.tsx'
 import { Reader } from '../transcript/reader.tsx'
 import { Distributions } from './distributions.tsx'
 import { FacetLists } from './facets.tsx'
@@ -148,7 +149,7 @@ export function RunPage({ source, run, route, go, look }: RunPageProps): JSX.Ele
             {...{ source, run, route, go }}
             item={selected}
             onPick={pick}
-            onNote={source.note === undefined ? null : noteWriter(source, run, selected)}
+            onNote={noteWriter(source, run, selected)}
           />
         )}
       </div>
@@ -206,15 +207,12 @@ function moveKeys({ run: { table }, list, at, selected, pick }: Place): Keys {
   }
 }
 
-function noteWriter(source: Source, run: DisplayedRun, item: number) {
+function noteWriter(source: Source, run: DisplayedRun, item: number): OnNote | null {
+  if (source.note === undefined) return null
   const { row, attempt } = run.table.document.columns
-  return (tag: string, text: string): void => {
-    const note = { source_row_index: row[item] ?? 0, run_index: attempt[item] ?? 0, tag, text }
-    // The page receives the note as an update, like every other page.
-    source.note?.(run.name, note).catch((error: unknown) => {
-      reportError(error)
-    })
-  }
+  const place = { source_row_index: row[item] ?? 0, run_index: attempt[item] ?? 0 }
+  // The page receives the note as an update, like every other page.
+  return async (tag, text) => source.note?.(run.name, { ...place, tag, text })
 }
 
 function maskOf(list: Int32Array, size: number): Uint8Array | null {

@@ -4,6 +4,7 @@ import type { RunListing, RunSummary } from '../../src/wire.ts'
 import { formatCount, points } from '@osmosis/eval/analysis'
 import { duration, margin, percent, startText, unknown } from '../format.ts'
 import { comparisonHref, hrefOf } from '../route.ts'
+import { textTerm } from '../run/filter-term.ts'
 import { isSummary } from './run-order.ts'
 
 interface RunLineProps {
@@ -119,7 +120,7 @@ function Name({ run }: { run: RunSummary }): JSX.Element {
         <a
           key={tag}
           class="chip note"
-          href={hrefOf({ page: 'run', run: run.name, query: `tag:${tag}` })}
+          href={hrefOf({ page: 'run', run: run.name, query: textTerm('tag', tag) })}
         >
           {tag}
         </a>

@@ -1,7 +1,7 @@
 import type { RunNote } from '@osmosis/eval/analysis'
 
 import type { LiveUpdate, RegradeAnswer } from '../../src/wire.ts'
-import type { Source } from './source.ts'
+import type { Connection, Source } from './source.ts'
 
 /** An answer of the server other than a success. */
 class RefusedRequest extends Error {
@@ -18,11 +18,24 @@ const pauseMs = 1000
 
 /** The server of this page. */
 export function liveSource(): Source {
-  const token = takeToken()
+  const tokens = new Tokens()
+  const watchers = new Set<(connection: Connection) => void>()
+  let connection: Connection = 'live'
+  // Whatever is asked for, its answer says whether the server is there.
+  const report = (next: Connection): void => {
+    if (next === connection) return
+    connection = next
+    for (const watcher of watchers) watcher(next)
+  }
   const request = async (path: string, init: RequestInit = {}): Promise<Response> => {
     const headers = new Headers(init.headers)
-    headers.set('authorization', `Bearer ${token}`)
-    const response = await fetch(path, { ...init, headers })
+    headers.set('authorization', `Bearer ${tokens.current()}`)
+    const response = await fetch(path, { ...init, headers }).catch((error: unknown) => {
+      if (init.signal?.aborted === true) throw error
+      report('away')
+      throw new Error('The server of this page does not answer.', { cause: error })
+    })
+    report(response.status === 401 ? 'refused' : 'live')
     if (!response.ok) throw new RefusedRequest(response.status, await response.text())
     return response
   }
@@ -50,6 +63,11 @@ export function liveSource(): Source {
       const response = await request(at(run, '/regrade'), { method: 'POST' })
       return (await response.json()) as RegradeAnswer
     },
+    watch(onChange) {
+      watchers.add(onChange)
+      onChange(connection)
+      return () => watchers.delete(onChange)
+    },
     follow(run, onOpen, onUpdate) {
       const stop = new AbortController()
       const { signal } = stop
@@ -68,7 +86,10 @@ function at(run: string, what: string): string {
   return `api/runs/${encodeURIComponent(run)}${what}`
 }
 
-/** Connects again to a server that was unreachable, but not to one that refuses the request. */
+/**
+ * Connects again to a server that was unreachable, and to one that wants another token, which another tab may bring; but
+ * not to one that refuses the request.
+ */
 async function followWithRetries(
   read: () => Promise<void>,
   signal: AbortSignal,
@@ -80,7 +101,7 @@ async function followWithRetries(
     } catch (error) {
       if (error instanceof RefusedRequest) {
         onRefused()
-        return
+        if (error.status !== 401) return
       }
     }
     await new Promise((resolve) => setTimeout(resolve, pauseMs))
@@ -104,15 +125,39 @@ async function* updatesIn({ body }: Response): AsyncGenerator<LiveUpdate, void, 
   }
 }
 
+const key = 'token'
+
 /**
- * Reads the token from the fragment, which browsers do not send, and removes it from the address bar. It is
- * stored for this origin, so that a row can be opened in another tab.
+ * The token of the link, which is in the fragment because browsers do not send that, and which is removed from the
+ * address bar. It is stored for this origin, so that a row can be opened in another tab, and so that this page goes on
+ * when the link of a server that was started again is opened in any tab.
  */
-function takeToken(): string {
-  const key = 'token'
-  const [, given, rest = ''] = /^#token=([\w-]+)(.*)$/.exec(location.hash) ?? []
-  if (given === undefined) return localStorage.getItem(key) ?? ''
-  localStorage.setItem(key, given)
-  history.replaceState(null, '', `${location.pathname}#${rest || '/'}`)
-  return given
+class Tokens {
+  #own = ''
+
+  constructor() {
+    this.#take()
+    // The page is not loaded again when only the fragment of its address changes. Whoever reads the address listens later.
+    addEventListener('hashchange', () => this.#take())
+  }
+
+  current(): string {
+    try {
+      return localStorage.getItem(key) ?? this.#own
+    } catch {
+      return this.#own
+    }
+  }
+
+  #take(): void {
+    const [, given, rest = ''] = /^#token=([\w-]+)(.*)$/.exec(location.hash) ?? []
+    if (given === undefined) return
+    this.#own = given
+    history.replaceState(null, '', `${location.pathname}#${rest || '/'}`)
+    try {
+      localStorage.setItem(key, given)
+    } catch {
+      // A browser may refuse to store anything; this tab has its token.
+    }
+  }
 }

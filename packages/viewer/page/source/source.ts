@@ -16,6 +16,9 @@ export interface OmittedTranscript {
   readonly state: 'omitted'
 }
 
+/** Whether the server answers: `away` when it cannot be reached, `refused` when it wants the token of another link. */
+export type Connection = 'live' | 'away' | 'refused'
+
 /** Where the data comes from: the server of this page, or the page itself. */
 export interface Source {
   readonly kind: 'server' | 'report'
@@ -36,6 +39,8 @@ export interface Source {
   regrade?(run: string): Promise<RegradeAnswer>
   /** Undefined where nothing can be written. */
   note?(run: string, note: Omit<RunNote, 'at'>): Promise<RunNote>
+  /** Calls `onChange` with each change of the connection. Returns a function that ends this. Undefined for a report. */
+  watch?(onChange: (connection: Connection) => void): () => void
   /**
    * Follows a run. Read the run at each `onOpen`, which is called again after a reconnect. Returns a function
    * that stops this. Undefined for a report.

@@ -18,6 +18,7 @@ import { unknown, intervalText } from '../format.ts'
 import { useKeys } from '../keys.ts'
 import { LineChart, type ChartLine, type ChartSteps } from '../parts/line-chart.tsx'
 import { type Go, hrefOf } from '../route.ts'
+import { useIsLive } from '../source/connection.tsx'
 import type { Source } from '../source/source.ts'
 import { axisText, seriesText } from './figure-text.ts'
 import { RowSteps } from './row-steps.tsx'
@@ -114,6 +115,7 @@ const stateTexts = { running: 'running', finished: 'finished', interrupted: 'int
 
 /** The result so far, in a sentence, and what is trained. */
 function Head({ training: { name, state, records, current }, series }: Measured): JSX.Element {
+  const wasRunning = !useIsLive() && state === 'running'
   const started = records.findLast((record) => record.kind === 'start')
   const ended = records.at(-1)
   const steps = records.filter((record) => record.kind === 'step').length
@@ -142,8 +144,8 @@ function Head({ training: { name, state, records, current }, series }: Measured)
       </p>
       {change !== null && <p class="lead change">{change}</p>}
       <p class="lead">
-        <span class={`state ${state === 'interrupted' ? 'incomplete' : state}`}>
-          {stateTexts[state]}
+        <span class={`state ${wasRunning ? '' : state === 'interrupted' ? 'incomplete' : state}`}>
+          {wasRunning ? 'running when last seen' : stateTexts[state]}
         </span>{' '}
         {ended?.kind === 'end' && ended.reason}
         {state === 'interrupted' &&

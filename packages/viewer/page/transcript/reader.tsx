@@ -1,6 +1,6 @@
 import { callsBeside, counterpartOf, runOutputOf } from '@osmosis/eval/analysis'
 import type { Trajectory, TrajectoryStep } from '@osmosis/protocol/trajectory'
-import type { JSX, TargetedSubmitEvent } from 'preact'
+import type { JSX } from 'preact'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 
 import type { ItemEnding, TranscriptAnswer } from '../../src/wire.ts'
@@ -13,74 +13,11 @@ import { Block, Raw } from '../text/block.tsx'
 import { Boundary } from '../text/boundary.tsx'
 import { Failure } from './failure.tsx'
 import { Divergence } from './divergence.tsx'
+import { NoteForm, noteFieldId, type OnNote } from '../note/note-form.tsx'
 import { ReaderHead } from './reader-head.tsx'
 import { isNotable, kindOf } from './step-facts.ts'
 import { Step } from './step.tsx'
 import { Verdict } from './verdict.tsx'
-
-interface NoteFormProps extends ItemProps {
-  /** Null in a report. */
-  readonly onNote: ((tag: string, text: string) => void) | null
-}
-
-/** The id of the field that the key `a` focuses. */
-const noteFieldId = 'note'
-
-/** A person's note about an item: a tag by which items are found, and a text. */
-function NoteForm({ table, item, onNote }: NoteFormProps): JSX.Element | null {
-  const note = table.note(item)
-  if (onNote === null) {
-    return note === undefined ? null : (
-      <form class="note">
-        <span class="saved">
-          {note.tag && <span class="chip note">{note.tag}</span>}
-          {note.text}
-        </span>
-      </form>
-    )
-  }
-  const save = (event: TargetedSubmitEvent<HTMLFormElement>): void => {
-    event.preventDefault()
-    const data = new FormData(event.currentTarget)
-    const field = (name: string): string => {
-      const value = data.get(name)
-      return typeof value === 'string' ? value.trim() : ''
-    }
-    onNote(field('tag'), field('text'))
-    if (document.activeElement instanceof HTMLElement) document.activeElement.blur()
-  }
-  return (
-    <form class="note" key={`${item} ${note?.at ?? ''}`} onSubmit={save}>
-      <input
-        class="tag"
-        name="tag"
-        list="tags"
-        placeholder="Tag"
-        defaultValue={note?.tag ?? ''}
-        maxLength={60}
-        autocomplete="off"
-        aria-label="Tag"
-      />
-      <input
-        id={noteFieldId}
-        name="text"
-        placeholder="What went wrong first?"
-        defaultValue={note?.text ?? ''}
-        maxLength={2000}
-        autocomplete="off"
-        aria-label="Note"
-      />
-      <datalist id="tags">
-        {table.tags().map((tag) => (
-          <option key={tag} value={tag} />
-        ))}
-      </datalist>
-      <button class="btn" type="submit">
-        Save <kbd>a</kbd>
-      </button>
-    </form>
-  )
-}
 
 /** More bars than this have no gaps between them. */
 const maxBarsWithGaps = 120
@@ -135,7 +72,8 @@ export interface ReaderProps {
   readonly route: Route
   readonly go: Go
   readonly onPick: (item: number | null) => void
-  readonly onNote: ((tag: string, text: string) => void) | null
+  /** Null in a report. */
+  readonly onNote: OnNote | null
 }
 
 /** The transcript of a rollout; one that cannot be drawn keeps no other from being read. */
@@ -210,7 +148,7 @@ function DrawnReader(props: ReaderProps): JSX.Element {
           />
         )}
       </Raw.Provider>
-      <NoteForm table={table} item={item} onNote={onNote} />
+      <NoteForm table={table} item={item} run={run.name} onNote={onNote} />
     </section>
   )
 }

@@ -107,7 +107,7 @@ function costOf(costs: readonly (number | null)[]): number | null {
 }
 
 function stampOf(location: string): string {
-  return ['events.jsonl', 'manifest.json', `../.locks/${path.basename(location)}`]
+  return ['events.jsonl', 'manifest.json', 'notes.jsonl', `../.locks/${path.basename(location)}`]
     .map((file) => fileStamp(path.join(location, file)))
     .join(' ')
 }

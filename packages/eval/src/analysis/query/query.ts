@@ -278,8 +278,9 @@ function wordTest(word: string, table: RunTable, found: ReadonlySet<number> | un
     (found?.has(item) ?? false)
 }
 
+/** A query has no sign for a quotation mark, so those of a name do not count. */
 function same(a: string | null | undefined, b: string): boolean {
-  return typeof a === 'string' && a.toLowerCase() === b.toLowerCase()
+  return typeof a === 'string' && a.replaceAll('"', '').toLowerCase() === b.toLowerCase()
 }
 
 function listed(names: readonly string[]): string {
