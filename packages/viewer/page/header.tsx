@@ -64,7 +64,7 @@ export function Header({ source, route, states, control, go, onHelp }: HeaderPro
       )}
       {run !== null && <Progress run={run} />}
       {run !== null && <Variants run={run} />}
-      {run !== null && <span class="meta cut">{aboutText(run)}</span>}
+      {run !== null && <span class="meta">{aboutText(run)}</span>}
       {graded !== null && <Regrade key={graded} source={source} name={graded} go={go} />}
       <span class="spring" />
       {source.held !== undefined && <span class="dim report">{reportText(run, source.held)}</span>}

@@ -15,8 +15,9 @@ import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 
 import { percent, unknown, oneLine } from '../format.ts'
-import { Dots } from '../parts/dot.tsx'
+import { Dots, dotsWidth } from '../parts/dot.tsx'
 import { type Draw, Plot } from '../parts/plot.tsx'
+import { rem } from '../parts/text-size.ts'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import { hrefOf } from '../route.ts'
 import type { DisplayedRun } from '../run/use-run.ts'
@@ -236,14 +237,22 @@ function ChangedRows({
   const [a, b] = shortNames([before.name, after.name])
   const { rows } = comparison
   return (
-    <section class="list changed" aria-label="Rows and their change">
+    <section
+      class="list changed"
+      aria-label="Rows and their change"
+      style={{ '--attempts': rem(dotsWidth([before.table, after.table], 60)) }}
+    >
       <div class="bar">
         <h2 class="count">Rows both have, the largest losses first</h2>
       </div>
       <div class="head">
         <span>Row</span>
-        <span title={before.name}>{a}</span>
-        <span title={after.name}>{b}</span>
+        <span class="cut" title={before.name}>
+          {a}
+        </span>
+        <span class="cut" title={after.name}>
+          {b}
+        </span>
         <span class="end">Change</span>
         <span>Question, and how it ends after</span>
       </div>
@@ -286,7 +295,7 @@ function ChangedRow({
       <Dots table={table} items={items} />
       <span class={`change${tone}`}>{row.change === 0 ? '0' : signed(100 * row.change, 0)}</span>
       <span class="text">
-        {question !== '' && <q>{oneLine(question)}</q>}
+        {question !== '' && <q title={question}>{oneLine(question)}</q>}
         {oneLine(summary[item] ?? '')}
       </span>
     </a>

@@ -25,7 +25,17 @@ export function Dot({ table, item, isMe = false }: ItemProps & { isMe?: boolean 
 }
 
 /** Maximum attempts that are shown. */
-export const maxDots = 8
+const maxDots = 8
+
+/** The width of the attempts at any row of these runs, at least as wide as a title. Pixels at the usual size of text. */
+export function dotsWidth(tables: readonly RunTable[], title: number): number {
+  let most = 0
+  for (const { groups } of tables) {
+    for (const { items } of groups) most = Math.max(most, items.length)
+  }
+  const rest = most > maxDots ? 10 + 8 * String(most - maxDots).length : 0
+  return Math.max(title, 13 * Math.min(most, maxDots) + rest)
+}
 
 /** The attempts at a row. */
 export function Dots({

@@ -3,6 +3,7 @@ import type { JSX } from 'preact'
 
 import { useWidth } from './plot.tsx'
 import { type LinearScale, scaleOf, ticksOf } from './scale.ts'
+import { scaled } from './text-size.ts'
 
 /** A figure over the steps. */
 export interface ChartLine {
@@ -27,7 +28,7 @@ export interface ChartSteps {
 interface LineChartProps extends ChartSteps {
   readonly label: string
   readonly lines: readonly ChartLine[]
-  /** Pixels. */
+  /** Pixels at the usual size of text. */
   readonly height: number
   /** Text of a value on the y axis. */
   readonly text: (value: number) => string
@@ -39,11 +40,19 @@ interface LineChartProps extends ChartSteps {
   readonly pending?: TrainingPoint | undefined
 }
 
-const edge = { left: 52, right: 12, top: 8, bottom: 20 }
+/** Room for the texts of the axes. Pixels at the usual size of text. */
+const room = { left: 52, right: 12, top: 8, bottom: 20 }
 
 /** Lines over the steps, with their intervals, axes, and the step under the pointer. */
 export function LineChart(props: LineChartProps): JSX.Element {
-  const { label, lines, steps, height, text, at, onPoint, onOpen, marked = [], pending } = props
+  const { label, lines, steps, text, at, onPoint, onOpen, marked = [], pending } = props
+  const height = scaled(props.height)
+  const edge = {
+    left: scaled(room.left),
+    right: scaled(room.right),
+    top: scaled(room.top),
+    bottom: scaled(room.bottom),
+  }
   const [box, width] = useWidth<HTMLDivElement>()
   const [first, last] = steps
   const all = [
@@ -56,7 +65,7 @@ export function LineChart(props: LineChartProps): JSX.Element {
   const vertical = ticksOf(
     Math.min(low, ...values),
     Math.max(high, ...values),
-    height < 100 ? 2 : 4,
+    props.height < 100 ? 2 : 4,
   )
   const [floor, ceiling] = [vertical[0] ?? 0, vertical.at(-1) ?? 1]
   const whole = scaleOf([floor, ceiling], [height - edge.bottom, edge.top])
@@ -81,13 +90,19 @@ export function LineChart(props: LineChartProps): JSX.Element {
           {vertical.map((tick) => (
             <g key={tick} class={tick === 0 ? 'axis zero' : 'axis'}>
               <line x1={edge.left} x2={width - edge.right} y1={y.at(tick)} y2={y.at(tick)} />
-              <text x={edge.left - 6} y={y.at(tick) + 3.5} text-anchor="end">
+              <text x={edge.left - 6} y={y.at(tick) + scaled(3.5)} text-anchor="end">
                 {text(tick)}
               </text>
             </g>
           ))}
           {wholeTicks(first, last, width).map((step) => (
-            <text key={step} class="step" x={x.at(step)} y={height - 5} text-anchor="middle">
+            <text
+              key={step}
+              class="step"
+              x={x.at(step)}
+              y={height - scaled(5)}
+              text-anchor="middle"
+            >
               {step}
             </text>
           ))}
@@ -187,7 +202,7 @@ function Pending({
 
 /** Whole steps that fit beside one another. */
 function wholeTicks(first: number, last: number, width: number): number[] {
-  const most = Math.max(2, Math.floor(width / 70))
+  const most = Math.max(2, Math.floor(width / scaled(70)))
   const ticks = ticksOf(first, last, most).filter(
     (tick) => Number.isInteger(tick) && tick >= first && tick <= last,
   )

@@ -1,8 +1,10 @@
 import type { ComponentChildren, JSX } from 'preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 
-/** Of a line. Pixels, as in the style sheet. */
-const lineHeight = 30
+import { scaled } from './text-size.ts'
+
+/** Of a line, as in the style sheet. */
+const lineSize = 30
 
 /** Lines that are rendered beyond the edges. */
 const margin = 6
@@ -24,6 +26,7 @@ interface VirtualListProps {
 export function VirtualList(props: VirtualListProps): JSX.Element {
   const { count, focus, role, label, render, active } = props
   const box = useRef<HTMLDivElement>(null)
+  const lineHeight = scaled(lineSize)
   const [view, setView] = useState({ top: 0, height: 800 })
   useLayoutEffect(() => {
     const element = box.current
@@ -35,7 +38,8 @@ export function VirtualList(props: VirtualListProps): JSX.Element {
     return () => observer.disconnect()
   }, [])
   useLayoutEffect(() => {
-    if (box.current !== null && focus >= 0) bringIntoView(box.current, focus * lineHeight)
+    if (box.current !== null && focus >= 0)
+      bringIntoView(box.current, focus * lineHeight, lineHeight)
   }, [focus, count])
 
   const first = Math.max(0, Math.floor(view.top / lineHeight) - margin)
@@ -63,7 +67,7 @@ export function VirtualList(props: VirtualListProps): JSX.Element {
 }
 
 /** Scrolls so that two lines before and after are visible. */
-function bringIntoView(element: HTMLElement, top: number): void {
+function bringIntoView(element: HTMLElement, top: number, lineHeight: number): void {
   const { scrollTop, clientHeight } = element
   if (top < scrollTop + lineHeight) element.scrollTop = Math.max(0, top - lineHeight * 2)
   else if (top > scrollTop + clientHeight - lineHeight * 3) {

@@ -76,7 +76,7 @@ function Facet({
       title={`${name}: ${passed} of ${formatQuantity(ended, 'rollout')} passed`}
       onClick={() => onQuery(toggleTerm(query, term))}
     >
-      <span class="name cut">{name.replaceAll('_', ' ')}</span>
+      <span class="name">{name.replaceAll('_', ' ')}</span>
       <span class="share">
         <i style={{ width: `${(100 * passed) / ended}%` }} />
       </span>

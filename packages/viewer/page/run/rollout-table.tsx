@@ -3,7 +3,8 @@ import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 
 import { duration, oneLine, rewardText, unknown } from '../format.ts'
-import { Dots, type ItemProps, maxDots, toneOf } from '../parts/dot.tsx'
+import { Dots, dotsWidth, type ItemProps, toneOf } from '../parts/dot.tsx'
+import { rem } from '../parts/text-size.ts'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import type { DisplayedRun } from './use-run.ts'
 
@@ -28,7 +29,7 @@ export function RolloutTable(props: RolloutTableProps): JSX.Element {
   const range = useMemo(() => rangeOf(table), [run])
   const focus = selected === null ? -1 : list.indexOf(selected)
   return (
-    <div class="rollouts" style={{ '--attempts': `${attemptsWidth(table)}px` }}>
+    <div class="rollouts" style={{ '--attempts': rem(dotsWidth([table], 60)) }}>
       <Head query={query} short={short} measure={table.measure} onSort={onSort} />
       {list.length === 0 ? (
         <div class="empty">
@@ -105,12 +106,6 @@ function Head({
       )}
     </div>
   )
-}
-
-/** Width of the dots of a row. Pixels. */
-function attemptsWidth({ groups }: RunTable): number {
-  const most = groups.reduce((widest, { items }) => Math.max(widest, items.length), 0)
-  return Math.max(54, 13 * Math.min(most, maxDots) + (most > maxDots ? 14 : 0))
 }
 
 /** From the least value or 0 to the greatest value or the threshold. */
@@ -243,7 +238,11 @@ function Flags({ table, item, most }: ItemProps & { most: number }): JSX.Element
   const shown = found.slice(0, note === undefined ? most : most - 1)
   return (
     <span class="flags">
-      {note !== undefined && <span class="chip note">{note.tag || 'note'}</span>}
+      {note !== undefined && (
+        <span class="chip note" title={note.tag ?? ''}>
+          {note.tag || 'note'}
+        </span>
+      )}
       {shown.map((flag) => (
         <span key={flag} class={`chip ${tones[flag] ?? ''}`}>
           {signText(table, item, flag)}

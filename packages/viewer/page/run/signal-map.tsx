@@ -154,6 +154,9 @@ function painter(
 /** A narrower bracket cannot be hit on a phone, so it is not a button; the findings have the same filters. */
 const leastShare = 0.07
 
+/** A narrower bracket has no room for a number. */
+const leastWritten = 0.02
+
 interface Bracket {
   readonly count: number
   /** Text for one row. */
@@ -208,7 +211,7 @@ function Brackets({
         if (count / rows < leastShare) {
           return (
             <span key={query} title={text} style={{ width }}>
-              {formatCount(count)}
+              {count / rows >= leastWritten && formatCount(count)}
             </span>
           )
         }
@@ -220,7 +223,7 @@ function Brackets({
             style={{ width }}
             onClick={() => onQuery(query)}
           >
-            {count / rows > 0.08 ? text : formatCount(count)}
+            {text}
           </button>
         )
       })}

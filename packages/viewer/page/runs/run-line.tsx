@@ -48,11 +48,11 @@ export function RunLine({ run, isMarked, onMark }: RunLineProps): JSX.Element {
         </td>
       )}
       <Name run={run} />
-      <td class="wide one-line cut" title={run.startedAt}>
+      <td class="wide" title={run.startedAt}>
         {startText(run.startedAt)}
       </td>
       <td class="wide mono">{run.model}</td>
-      <td class="wide one-line cut" title={run.dataset}>
+      <td class="wider" title={run.dataset}>
         {run.dataset.split('/').at(-1)}
       </td>
       <td class="end">{run.reward?.toFixed(3) ?? unknown}</td>
@@ -64,8 +64,8 @@ export function RunLine({ run, isMarked, onMark }: RunLineProps): JSX.Element {
             ` ${margin(run.passRate, run.passInterval, points)}`}
         </span>
       </td>
-      <td class="end wide">{percent(run.signal, 0)}</td>
-      <td class="end wide">
+      <td class="end wider">{percent(run.signal, 0)}</td>
+      <td class="end wider">
         {formatCount(run.rows)} × {run.attempts}
       </td>
       <td class="end">
@@ -87,7 +87,7 @@ export function RunLine({ run, isMarked, onMark }: RunLineProps): JSX.Element {
         />
       </td>
       <td class="end wide">{duration(run.durationMs)}</td>
-      <td class="end wide">{run.costUsd === null ? unknown : `$${run.costUsd.toFixed(2)}`}</td>
+      <td class="end wider">{run.costUsd === null ? unknown : `$${run.costUsd.toFixed(2)}`}</td>
     </tr>
   )
 }

@@ -130,20 +130,24 @@ function Head({ order, onSort, hasMarks }: HeadProps): JSX.Element {
   return (
     <thead>
       <tr>
-        {hasMarks && <th>Compare</th>}
+        {hasMarks && (
+          <th>
+            <span class="heading">Compare</span>
+          </th>
+        )}
         {head('name', 'Run')}
         {head('startedAt', 'Started', 'wide')}
         {head('model', 'Model', 'wide')}
-        <th class="wide">Dataset</th>
+        <th class="wider">Dataset</th>
         {head('reward', 'Reward', 'end')}
         {head('passRate', 'Pass rate', 'end')}
-        <th class="end wide" title="Rows whose attempts differ in reward">
+        <th class="end wider" title="Rows whose attempts differ in reward">
           Signal
         </th>
-        <th class="end wide">Rows</th>
+        <th class="end wider">Rows</th>
         <th class="end">State</th>
         {head('durationMs', 'Time', 'end wide')}
-        {head('costUsd', 'Cost', 'end wide')}
+        {head('costUsd', 'Cost', 'end wider')}
       </tr>
     </thead>
   )

@@ -3,6 +3,7 @@ import { useEffect, useState } from 'preact/hooks'
 
 import type { TrainingListing, TrainingSummary } from '../../src/wire.ts'
 import { formatCount } from '@osmosis/eval/analysis'
+import { AlarmLine } from '../parts/alarm-line.tsx'
 import { Trend } from '../parts/trend.tsx'
 import { hrefOf } from '../route.ts'
 import type { Source } from '../source/source.ts'
@@ -55,31 +56,29 @@ function TrainingLine({ training }: { training: TrainingSummary }): JSX.Element 
     planned === null ? formatCount(steps) : `${formatCount(steps)} of ${formatCount(planned)}`
   const last = rewards.at(-1)
   return (
-    <tr>
-      <td class="name">
-        <a href={hrefOf({ page: 'training', training: name })}>{name}</a>
-        {alarms.map((alarm) => (
-          <div key={alarm} class="alarm">
-            {alarm}
-          </div>
-        ))}
-      </td>
-      <td class="wide mono">{model}</td>
-      <td class="wide" title={dataset ?? ''}>
-        {dataset?.split('/').at(-1)}
-      </td>
-      <td class="wide">
-        <Trend values={rewards} text={(value) => value.toFixed(3)} />
-      </td>
-      <td class="end">{last?.toFixed(3) ?? '–'}</td>
-      <td class="end">
-        {state === 'finished' ? (
-          ended
-        ) : (
-          <span class={`state ${state === 'running' ? 'running' : 'incomplete'}`}>{ended}</span>
-        )}
-      </td>
-    </tr>
+    <>
+      <tr class={alarms.length > 0 ? 'alarmed' : ''}>
+        <td class="name">
+          <a href={hrefOf({ page: 'training', training: name })}>{name}</a>
+        </td>
+        <td class="wide mono">{model}</td>
+        <td class="wide" title={dataset ?? ''}>
+          {dataset?.split('/').at(-1)}
+        </td>
+        <td class="wide">
+          <Trend values={rewards} text={(value) => value.toFixed(3)} />
+        </td>
+        <td class="end">{last?.toFixed(3) ?? '–'}</td>
+        <td class="end">
+          {state === 'finished' ? (
+            ended
+          ) : (
+            <span class={`state ${state === 'running' ? 'running' : 'incomplete'}`}>{ended}</span>
+          )}
+        </td>
+      </tr>
+      <AlarmLine alarms={alarms} columns={6} />
+    </>
   )
 }
 

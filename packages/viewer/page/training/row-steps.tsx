@@ -11,6 +11,7 @@ import type { JSX } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 
 import { oneLine, rewardText } from '../format.ts'
+import { rem } from '../parts/text-size.ts'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import { hrefOf } from '../route.ts'
 
@@ -56,7 +57,7 @@ export function RowSteps({ name, rows, at }: RowStepsProps): JSX.Element {
           </span>
         ))}
       </h2>
-      <div class="rowlist" style={{ height: `${Math.min(14, lines.length) * 30 + 2}px` }}>
+      <div class="rowlist" style={{ height: rem(Math.min(14, lines.length) * 30 + 2) }}>
         <VirtualList
           count={lines.length}
           focus={-1}

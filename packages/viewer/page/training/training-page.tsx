@@ -5,17 +5,20 @@ import {
   behaviourChange,
   type SeriesKey,
   settingsText,
+  type EvaluationRecord,
   type StartRecord,
+  type StepRecord,
   type TrainingSeries,
   trainingSeries,
   type TrainingPoint,
 } from '@osmosis/eval/analysis'
-import type { JSX } from 'preact'
+import { Fragment, type JSX } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 
 import type { TrainingAnswer } from '../../src/wire.ts'
 import { unknown, intervalText } from '../format.ts'
 import { useKeys } from '../keys.ts'
+import { AlarmLine } from '../parts/alarm-line.tsx'
 import { LineChart, type ChartLine, type ChartSteps } from '../parts/line-chart.tsx'
 import { type Go, hrefOf } from '../route.ts'
 import { useIsLive } from '../source/connection.tsx'
@@ -224,31 +227,35 @@ function StepTable({
         </thead>
         <tbody>
           {lines.map((record) => (
-            <tr key={record.run} class={record.kind === 'step' && record.step === at ? 'here' : ''}>
-              <td class="name">
-                <a href={hrefOf({ page: 'run', run: `${name}/${record.run}` })}>
-                  {record.kind === 'step' ? `Step ${record.step}` : evaluationText(record.step)}
-                </a>
-                {record.kind === 'step' &&
-                  record.alarms.map((alarm) => (
-                    <div key={alarm} class="alarm">
-                      {alarm}
-                    </div>
-                  ))}
-              </td>
-              {columns.map((column) => (
-                <td key={column.key} class="end">
-                  {record.kind === 'step'
-                    ? valueText(column, values.get(column.key)?.get(record.run))
-                    : valueText(column, evaluationValue(column.key, record.rollouts))}
+            <Fragment key={record.run}>
+              <tr class={lineClass(record, at)}>
+                <td class="name">
+                  <a href={hrefOf({ page: 'run', run: `${name}/${record.run}` })}>
+                    {record.kind === 'step' ? `Step ${record.step}` : evaluationText(record.step)}
+                  </a>
                 </td>
-              ))}
-            </tr>
+                {columns.map((column) => (
+                  <td key={column.key} class="end">
+                    {record.kind === 'step'
+                      ? valueText(column, values.get(column.key)?.get(record.run))
+                      : valueText(column, evaluationValue(column.key, record.rollouts))}
+                  </td>
+                ))}
+              </tr>
+              {record.kind === 'step' && (
+                <AlarmLine alarms={record.alarms} columns={columns.length + 1} />
+              )}
+            </Fragment>
           ))}
         </tbody>
       </table>
     </div>
   )
+}
+
+function lineClass(record: StepRecord | EvaluationRecord, at: number | null): string {
+  if (record.kind === 'evaluation') return ''
+  return `${record.step === at ? 'here' : ''}${record.alarms.length > 0 ? ' alarmed' : ''}`
 }
 
 function evaluationText(step: number): string {

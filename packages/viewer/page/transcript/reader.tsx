@@ -1,7 +1,7 @@
 import { callsBeside, counterpartOf, runOutputOf } from '@osmosis/eval/analysis'
 import type { Trajectory, TrajectoryStep } from '@osmosis/protocol/trajectory'
 import type { JSX } from 'preact'
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 
 import type { ItemEnding, TranscriptAnswer } from '../../src/wire.ts'
 import { type Keys, useKeys } from '../keys.ts'
@@ -117,8 +117,14 @@ function DrawnReader(props: ReaderProps): JSX.Element {
   }
   const [isRaw, setIsRaw] = useState(false)
   const section = useRef<HTMLElement>(null)
+  useLayoutEffect(() => {
+    const { current } = section
+    // Where the page scrolls as a whole, it may stand anywhere.
+    const steps = current?.querySelector('.steps, .pairs') ?? null
+    if (scrollerOf(steps) === document.scrollingElement) current?.scrollIntoView()
+  }, [item])
   useKeys({
-    ...scrollKeys(() => section.current?.querySelector('.steps') ?? null),
+    ...scrollKeys(() => scrollerOf(section.current?.querySelector('.steps, .pairs') ?? null)),
     m: () => setIsRaw(!isRaw),
     d: other === null ? undefined : () => go({ divergence: !route.divergence }),
     s: samples.length > 1 ? nextSample : undefined,
@@ -151,6 +157,12 @@ function DrawnReader(props: ReaderProps): JSX.Element {
       <NoteForm table={table} item={item} run={run.name} onNote={onNote} />
     </section>
   )
+}
+
+/** What scrolls a part of the page: the part itself, or the page as a whole where there is little room. */
+function scrollerOf(part: Element | null): Element | null {
+  const scrolls = part !== null && getComputedStyle(part).overflowY === 'auto'
+  return scrolls ? part : document.scrollingElement
 }
 
 /** Keys that scroll the transcript, wherever the focus is. */
