@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 
 import { useWidth } from './plot.tsx'
 import { type LinearScale, scaleOf, ticksOf } from './scale.ts'
-import { scaled } from './text-size.ts'
+import { scaled } from '../text/text-size.ts'
 
 /** A figure over the steps. */
 export interface ChartLine {
@@ -86,7 +86,13 @@ export function LineChart(props: LineChartProps): JSX.Element {
       onClick={(event) => onOpen(stepAt(event))}
     >
       {width > 0 && (
-        <svg width={width} height={height} role="img" aria-label={label}>
+        <svg
+          width={width}
+          height={height}
+          viewBox={`0 0 ${width} ${height}`}
+          role="img"
+          aria-label={label}
+        >
           {vertical.map((tick) => (
             <g key={tick} class={tick === 0 ? 'axis zero' : 'axis'}>
               <line x1={edge.left} x2={width - edge.right} y1={y.at(tick)} y2={y.at(tick)} />

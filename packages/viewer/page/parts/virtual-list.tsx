@@ -1,13 +1,18 @@
+import { formatCount } from '@osmosis/eval/analysis'
 import type { ComponentChildren, JSX } from 'preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 
-import { scaled } from './text-size.ts'
+import { usePrinting } from './printing.ts'
+import { scaled } from '../text/text-size.ts'
 
 /** Of a line, as in the style sheet. */
 const lineSize = 30
 
 /** Lines that are rendered beyond the edges. */
 const margin = 6
+
+/** Lines that are printed: more would fill a thousand pages, and the memory of the browser. */
+const maxPrinted = 20_000
 
 interface VirtualListProps {
   readonly count: number
@@ -22,7 +27,7 @@ interface VirtualListProps {
   readonly active?: string | undefined
 }
 
-/** Renders only the lines in view. */
+/** Renders only the lines in view, and all of them on paper. */
 export function VirtualList(props: VirtualListProps): JSX.Element {
   const { count, focus, role, label, render, active } = props
   const box = useRef<HTMLDivElement>(null)
@@ -42,8 +47,10 @@ export function VirtualList(props: VirtualListProps): JSX.Element {
       bringIntoView(box.current, focus * lineHeight, lineHeight)
   }, [focus, count])
 
-  const first = Math.max(0, Math.floor(view.top / lineHeight) - margin)
-  const last = Math.min(count, Math.ceil((view.top + view.height) / lineHeight) + margin)
+  const isPrinting = usePrinting()
+  const first = isPrinting ? 0 : Math.max(0, Math.floor(view.top / lineHeight) - margin)
+  const end = isPrinting ? maxPrinted : Math.ceil((view.top + view.height) / lineHeight) + margin
+  const last = Math.min(count, end)
   const lines: ComponentChildren[] = []
   for (let index = first; index < last; index++) lines.push(render(index, index * lineHeight))
   return (
@@ -62,6 +69,9 @@ export function VirtualList(props: VirtualListProps): JSX.Element {
       <div role="presentation" style={{ height: `${count * lineHeight}px` }}>
         {lines}
       </div>
+      {isPrinting && last < count && (
+        <p class="dim">{formatCount(count - last)} more are not printed.</p>
+      )}
     </div>
   )
 }

@@ -2,6 +2,7 @@ import { createContext, type JSX } from 'preact'
 import { useContext, useEffect, useMemo, useState } from 'preact/hooks'
 
 import { Boundary } from './boundary.tsx'
+import { usePrinting } from '../parts/printing.ts'
 import { LongText } from './long-text.tsx'
 import { Markdown, parsedMarkdown } from './markdown.tsx'
 import { formatCount, formatQuantity } from '@osmosis/eval/analysis'
@@ -146,7 +147,9 @@ function Entry({
   depth: number
 }): JSX.Element {
   const size = typeof value === 'object' && value !== null ? Object.keys(value).length : 0
-  const [isOpen, setIsOpen] = useState(depth < openDepth && size <= openEntries)
+  const [isUnfolded, setIsUnfolded] = useState(depth < openDepth && size <= openEntries)
+  const isPrinting = usePrinting()
+  const isOpen = isPrinting || isUnfolded
   if (typeof value !== 'object' || value === null || size === 0) {
     return (
       <>
@@ -155,7 +158,12 @@ function Entry({
     )
   }
   return (
-    <details open={isOpen} onToggle={({ currentTarget }) => setIsOpen(currentTarget.open)}>
+    <details
+      open={isOpen}
+      onToggle={({ currentTarget }) => {
+        if (!isPrinting) setIsUnfolded(currentTarget.open)
+      }}
+    >
       <summary>
         <b>{name}</b> <span class="dim">{Array.isArray(value) ? `[${size}]` : `{${size}}`}</span>
       </summary>

@@ -2,6 +2,7 @@ import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 
 import { formatCount, formatQuantity } from '@osmosis/eval/analysis'
+import { usePrinting } from '../parts/printing.ts'
 import { withoutControls } from '../format.ts'
 
 /** Browsers lay out a text of this size without a pause. Characters. */
@@ -24,11 +25,12 @@ export function LongText({
   characters: number
   lines?: number
 }): JSX.Element {
-  const [open, setOpen] = useState(false)
+  const [isUnfolded, setIsUnfolded] = useState(false)
+  const open = usePrinting() || isUnfolded
   const { text: short, rest } = cutText(text, characters, lines)
   if (rest === null) return <>{withoutControls(text)}</>
   const toggle = (
-    <button class="fold" aria-expanded={open} onClick={() => setOpen(!open)}>
+    <button class="fold" aria-expanded={open} onClick={() => setIsUnfolded(!isUnfolded)}>
       {open ? 'Show less' : rest}
     </button>
   )

@@ -11,7 +11,7 @@ import type { JSX } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 
 import { oneLine, rewardText } from '../format.ts'
-import { rem } from '../parts/text-size.ts'
+import { rem } from '../text/text-size.ts'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import { hrefOf } from '../route.ts'
 

@@ -14,6 +14,7 @@ import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 
 import { duration, oneLine } from '../format.ts'
+import { usePrinting } from '../parts/printing.ts'
 import { Block } from '../text/block.tsx'
 import { Boundary, plainText } from '../text/boundary.tsx'
 import { LongText } from '../text/long-text.tsx'
@@ -43,7 +44,8 @@ export function Step(props: StepProps): JSX.Element {
 function DrawnStep({ step, here }: StepProps): JSX.Element {
   const { text, images } = shownContent(step.message)
   const folds = step.source === 'system' && text.length > 120
-  const [open, setOpen] = useState(!folds)
+  const [isUnfolded, setIsUnfolded] = useState(!folds)
+  const open = usePrinting() || isUnfolded
   const tokens = step.metrics?.completion_tokens ?? null
   const tookMs = latency(step)
   const seam = seamText(step)
@@ -68,7 +70,7 @@ function DrawnStep({ step, here }: StepProps): JSX.Element {
         </div>
         <div>
           {!open && (
-            <button class="fold folded" onClick={() => setOpen(true)}>
+            <button class="fold folded" onClick={() => setIsUnfolded(true)}>
               {`${formatQuantity(text.length, 'character')}: ${oneLine(text.slice(0, 200))}`}
             </button>
           )}

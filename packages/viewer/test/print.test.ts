@@ -1,0 +1,93 @@
+import type { Page } from 'playwright-core'
+import { expect } from 'vitest'
+
+import { withChromium } from './chromium.ts'
+import { writeAirlineRun } from './synthetic/airline-run.ts'
+import { writeTraining } from './synthetic/training.ts'
+import { lines, reader, ViewerInBrowser } from './viewer-in-browser.ts'
+
+const { describe, it } = withChromium
+
+const inBrowser = ViewerInBrowser.forTests(async (root, trainings) => {
+  writeAirlineRun(root, { name: 'airline-base', rows: 60, attempts: 4, skill: 0.3, seed: 5 })
+  writeAirlineRun(root, { name: 'airline-two', rows: 60, attempts: 4, skill: 0.9, seed: 2 })
+  const long = { name: 'long', steps: 4, rows: 60, rowsPerStep: 30, attempts: 2 }
+  await writeTraining(trainings, long)
+})
+
+/** A4 between its margins. Pixels. */
+const paper = { width: 718, height: 1047 }
+
+/** What is on paper: the page as it stands there, and how many pages the browser makes of it. */
+async function printed(
+  place: string,
+  what = '.line, .step, .grid tbody tr',
+): Promise<{ page: Page; pages: number }> {
+  const { page } = await inBrowser.open(place, { colorScheme: 'dark' })
+  await page.locator(`main :is(${what})`).first().waitFor()
+  const pdf = (await page.pdf({ format: 'A4', margin: { top: '10mm' } })).toString('latin1')
+  const pages = pdf.match(/\/Type \/Page\b(?!s)/g)?.length ?? 0
+  await page.emulateMedia({ media: 'print' })
+  await page.setViewportSize(paper)
+  await page.evaluate("dispatchEvent(new Event('beforeprint'))")
+  return { page, pages }
+}
+
+/** Parts that show less than they hold, which no paper can be scrolled to. */
+async function hidden(page: Page): Promise<string[]> {
+  return page.evaluate(`[...document.querySelectorAll('main, main *')]
+    .filter((each) => each.clientHeight > 0 && getComputedStyle(each).overflowY !== 'visible'
+      && each.scrollHeight - each.clientHeight > 2 && !each.matches('.line *, .finding span'))
+    .map((each) => each.tagName + '.' + each.className)`)
+}
+
+describe('a printed page', () => {
+  it.each([
+    ['#/', 1],
+    ['#/run/airline-base', 6],
+    ['#/run/airline-base?sel=0.2', 2],
+    ['#/compare/airline-base/airline-two', 2],
+    ['#/training/long', 3, '.rowlist .line'],
+  ])(
+    '%s is whole, on at least %i sheets, and no wider than the paper',
+    async (place, least, what?: string) => {
+      const { page, pages } = await printed(place, what)
+      expect(pages).toBeGreaterThanOrEqual(least)
+      expect(await hidden(page)).toEqual([])
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(paper.width)
+    },
+  )
+
+  it('has all lines of a list, and as few as before afterwards', async () => {
+    const { page } = await printed('#/run/airline-base')
+    expect(await lines(page).count()).toBe(240)
+    const places: number[] = await page.evaluate(
+      "[...document.querySelectorAll('.scroll .line')].map((each) => each.offsetTop)",
+    )
+    expect(places).toEqual(places.toSorted((a, b) => a - b))
+    expect(new Set(places).size).toBe(240)
+    await page.emulateMedia({ media: 'screen' })
+    await page.evaluate("dispatchEvent(new Event('afterprint'))")
+    await expect.poll(() => lines(page).count()).toBeLessThan(100)
+  })
+
+  it('has the open transcript to its end, unfolded, and no buttons', async () => {
+    const { page } = await printed('#/run/airline-base?sel=0.2')
+    await reader(page).locator('.step.system .said').waitFor()
+    expect(await reader(page).locator('.folded').count()).toBe(0)
+    expect(await reader(page).locator('details:not([open])').count()).toBe(0)
+    expect(await reader(page).locator('.verdict').isVisible()).toBe(true)
+    expect(await page.locator(':is(.btn, .copy, kbd):visible').count()).toBe(0)
+  })
+
+  it('keeps the colours of legends, bars and cells, dark on light', async () => {
+    const { page } = await printed('#/training/long', '.rowlist .line')
+    const styles = await page.evaluate(`(() => {
+      const styles = [...document.querySelectorAll('.swatch, .cells a')].map(getComputedStyle)
+      return styles.map((style) => style.printColorAdjust + ' ' + (style.backgroundColor !== 'rgba(0, 0, 0, 0)'))
+    })()`)
+    expect([...new Set(styles as string[])]).toEqual(['exact true'])
+    const ink = await page.evaluate('getComputedStyle(document.body).color')
+    expect(ink).toBe('rgb(29, 27, 24)')
+  })
+})
