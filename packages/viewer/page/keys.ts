@@ -3,6 +3,20 @@ import { useLayoutEffect, useRef } from 'preact/hooks'
 /** Actions by `KeyboardEvent.key`. */
 export type Keys = Readonly<Record<string, (() => void) | undefined>>
 
+/** Keys by which a part of the page scrolls that has the focus. */
+const scrolling: ReadonlySet<string> = new Set([
+  'ArrowUp',
+  'ArrowDown',
+  'ArrowLeft',
+  'ArrowRight',
+  ' ',
+  'PageUp',
+  'PageDown',
+  'Home',
+  'End',
+])
+const ownScrolling = '[role="region"][tabindex="0"], nav'
+
 /** Handles keys while the component is mounted. Text fields react only to Escape, and dialogs to no key. */
 export function useKeys(keys: Keys): void {
   // Two keys may arrive before the page is painted; the second one applies to the new state.
@@ -18,9 +32,10 @@ export function useKeys(keys: Keys): void {
         if (event.key === 'Escape') target.blur()
         return
       }
-      // Buttons and links have these keys already.
-      if ((event.key === 'Enter' || event.key === ' ') && target?.matches('button, a, input'))
-        return
+      // Buttons, links and branches that fold have these keys already.
+      const isPressed = event.key === 'Enter' || event.key === ' '
+      if (isPressed && target?.matches('button, a, input, summary')) return
+      if (scrolling.has(event.key) && target?.closest(ownScrolling)) return
       const { current } = latest
       const action = Object.hasOwn(current, event.key) ? current[event.key] : undefined
       if (action === undefined) return
@@ -34,7 +49,8 @@ export function useKeys(keys: Keys): void {
 
 /** All keys, for the help dialog. */
 export const keyHelp: readonly (readonly [keys: string, what: string])[] = [
-  ['j k', 'next, previous rollout'],
+  ['j k ↓ ↑', 'next, previous rollout'],
+  ['enter', 'the first rollout; from the filter too'],
   ['[ ]', 'attempts at the same row'],
   ['s', 'next sample of the rollout'],
   ['d', 'first difference from another attempt'],
@@ -46,6 +62,9 @@ export const keyHelp: readonly (readonly [keys: string, what: string])[] = [
   ['1 – 9', 'the findings on the left'],
   ['f g x', 'not passed, rows with a training signal, all'],
   ['/', 'filter'],
+  ['j k → ←', 'next, previous step of a training; enter opens it'],
+  ['↓ ↑ → ←', 'cells of the rows of a training, when their list has the focus'],
   ['t', 'light, dark or system theme'],
-  ['esc', 'back'],
+  ['esc', 'back; out of a field'],
+  ['?', 'these keys'],
 ]

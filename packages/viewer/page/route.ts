@@ -1,4 +1,6 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
+
+import { arriveInView, leaveView } from './focus-return.ts'
 
 /** The state of the page that is in its address, so that it can be shared. */
 export interface Route {
@@ -63,8 +65,16 @@ export type Go = (change: Partial<Route>, how?: 'push' | 'replace') => void
 
 export function useRoute(only: string | undefined): readonly [Route, Go] {
   const [route, setRoute] = useState(() => readRoute(location.hash, only))
+  const shown = useRef(location.hash)
+  const show = (next: Route): void => {
+    const from = shown.current
+    shown.current = location.hash
+    leaveView(from, location.hash)
+    setRoute(next)
+    arriveInView(from, location.hash)
+  }
   useEffect(() => {
-    const read = (): void => setRoute(readRoute(location.hash, only))
+    const read = (): void => show(readRoute(location.hash, only))
     addEventListener('hashchange', read)
     addEventListener('popstate', read)
     return () => {
@@ -76,7 +86,7 @@ export function useRoute(only: string | undefined): readonly [Route, Go] {
     const next = { ...readRoute(location.hash, only), ...change }
     if (how === 'push') history.pushState(null, '', hrefOf(next))
     else history.replaceState(null, '', hrefOf(next))
-    setRoute(next)
+    show(next)
   }
   return [route, go]
 }

@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 
 import { useWidth } from './plot.tsx'
 import { type LinearScale, scaleOf, ticksOf } from './scale.ts'
-import { scaled } from '../text/text-size.ts'
+import { scaled } from '../media/text-size.ts'
 
 /** A figure over the steps. */
 export interface ChartLine {

@@ -2,8 +2,8 @@ import { formatCount } from '@osmosis/eval/analysis'
 import type { ComponentChildren, JSX } from 'preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 
-import { usePrinting } from './printing.ts'
-import { scaled } from '../text/text-size.ts'
+import { usePrinting } from '../media/printing.ts'
+import { scaled } from '../media/text-size.ts'
 
 /** Of a line, as in the style sheet. */
 const lineSize = 30
@@ -18,6 +18,8 @@ interface VirtualListProps {
   readonly count: number
   /** The line that must be in view; -1 for none. */
   readonly focus: number
+  /** Whether the line is brought into view now. Default: whenever it is another. */
+  readonly isFollowing?: boolean
   /** `listbox` for lines that can be chosen, `region` for lines that are links. */
   readonly role: 'listbox' | 'region'
   readonly label: string
@@ -29,7 +31,7 @@ interface VirtualListProps {
 
 /** Renders only the lines in view, and all of them on paper. */
 export function VirtualList(props: VirtualListProps): JSX.Element {
-  const { count, focus, role, label, render, active } = props
+  const { count, focus, role, label, render, active, isFollowing = true } = props
   const box = useRef<HTMLDivElement>(null)
   const lineHeight = scaled(lineSize)
   const [view, setView] = useState({ top: 0, height: 800 })
@@ -43,9 +45,9 @@ export function VirtualList(props: VirtualListProps): JSX.Element {
     return () => observer.disconnect()
   }, [])
   useLayoutEffect(() => {
-    if (box.current !== null && focus >= 0)
+    if (box.current !== null && focus >= 0 && isFollowing)
       bringIntoView(box.current, focus * lineHeight, lineHeight)
-  }, [focus, count])
+  }, [focus, count, isFollowing])
 
   const isPrinting = usePrinting()
   const first = isPrinting ? 0 : Math.max(0, Math.floor(view.top / lineHeight) - margin)

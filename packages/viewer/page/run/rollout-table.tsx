@@ -4,7 +4,7 @@ import { useMemo } from 'preact/hooks'
 
 import { duration, oneLine, rewardText, unknown } from '../format.ts'
 import { Dots, dotsWidth, type ItemProps, toneOf } from '../parts/dot.tsx'
-import { rem } from '../text/text-size.ts'
+import { rem } from '../media/text-size.ts'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import type { DisplayedRun } from './use-run.ts'
 

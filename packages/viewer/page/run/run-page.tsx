@@ -11,7 +11,7 @@ import {
   selectItems,
 } from '@osmosis/eval/analysis'
 import type { JSX, RefObject } from 'preact'
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 
 import { type Keys, useKeys } from '../keys.ts'
 import type { Go, Route } from '../route.ts'
@@ -81,6 +81,12 @@ export function RunPage({ source, run, route, go, look }: RunPageProps): JSX.Ele
   const shown = useMemo(() => maskOf(list, table.size), [list])
   const selected = useMemo(() => selectedItem(run, route.selected), [run, route.selected])
   const reading = selected !== null
+  const work = useRef<HTMLDivElement>(null)
+  const wasReading = useRef(reading)
+  useLayoutEffect(() => {
+    if (wasReading.current !== reading) keepFocus(work.current, reading)
+    wasReading.current = reading
+  }, [reading])
   const found = statistics?.findings ?? []
 
   const pick = (item: number | null): void => {
@@ -112,7 +118,7 @@ export function RunPage({ source, run, route, go, look }: RunPageProps): JSX.Ele
       <SignalMap
         {...{ run: settled, thin: reading, selected, look, shown, onPick: pick, onQuery }}
       />
-      <div class={`work${reading ? ' reading' : ''}`}>
+      <div class={`work${reading ? ' reading' : ''}`} ref={work}>
         {!reading && (
           <nav class="side" aria-label="What to look at">
             <LookFirst
@@ -134,7 +140,11 @@ export function RunPage({ source, run, route, go, look }: RunPageProps): JSX.Ele
             all={table.size}
             isSearching={search.isSearching}
             onInput={(text) => go({ query: text })}
-            onEnter={() => pick(list[0] ?? null)}
+            onEnter={() => {
+              pick(list[0] ?? null)
+              // Keys belong to a field that is written in.
+              focusOn(listOf(work.current))
+            }}
           />
           <RolloutTable
             {...{ run, query, list, selected }}
@@ -155,6 +165,28 @@ export function RunPage({ source, run, route, go, look }: RunPageProps): JSX.Ele
       </div>
     </main>
   )
+}
+
+function listOf(work: Element | null): Element | null {
+  return work?.querySelector('.list [role="listbox"]') ?? null
+}
+
+function focusOn(part: Element | null): void {
+  if (part instanceof HTMLElement) part.focus({ preventScroll: true })
+}
+
+/**
+ * A part that disappears takes the focus with it. Then the list has it, from which a transcript is opened; or the
+ * transcript, where there is no room for the list beside it.
+ */
+function keepFocus(work: HTMLElement | null, reading: boolean): void {
+  const list = listOf(work)
+  const isListShown = list !== null && list.getClientRects().length > 0
+  const { activeElement } = document
+  const isLost = activeElement === null || activeElement === document.body
+  if (isListShown && isLost) focusOn(list)
+  if (reading && !isListShown && (isLost || work?.querySelector('.list')?.contains(activeElement)))
+    focusOn(work?.querySelector('.reader [role="region"]') ?? null)
 }
 
 function Incomplete({ run: { progress } }: { run: DisplayedRun }): JSX.Element {
@@ -309,7 +341,6 @@ function FilterBar(props: FilterBarProps): JSX.Element {
           onInput={({ currentTarget }) => onInput(currentTarget.value)}
           onKeyDown={(event) => {
             if (event.key !== 'Enter') return
-            event.currentTarget.blur()
             onEnter()
           }}
         />

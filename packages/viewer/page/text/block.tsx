@@ -2,7 +2,7 @@ import { createContext, type JSX } from 'preact'
 import { useContext, useEffect, useMemo, useState } from 'preact/hooks'
 
 import { Boundary } from './boundary.tsx'
-import { usePrinting } from '../parts/printing.ts'
+import { usePrinting } from '../media/printing.ts'
 import { LongText } from './long-text.tsx'
 import { Markdown, parsedMarkdown } from './markdown.tsx'
 import { formatCount, formatQuantity } from '@osmosis/eval/analysis'

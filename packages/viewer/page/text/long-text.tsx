@@ -2,7 +2,7 @@ import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 
 import { formatCount, formatQuantity } from '@osmosis/eval/analysis'
-import { usePrinting } from '../parts/printing.ts'
+import { usePrinting } from '../media/printing.ts'
 import { withoutControls } from '../format.ts'
 
 /** Browsers lay out a text of this size without a pause. Characters. */

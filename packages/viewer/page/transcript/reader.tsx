@@ -1,6 +1,6 @@
 import { callsBeside, counterpartOf, runOutputOf } from '@osmosis/eval/analysis'
 import type { Trajectory, TrajectoryStep } from '@osmosis/protocol/trajectory'
-import type { JSX } from 'preact'
+import type { JSX, RefObject } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 
 import type { ItemEnding, TranscriptAnswer } from '../../src/wire.ts'
@@ -123,6 +123,7 @@ function DrawnReader(props: ReaderProps): JSX.Element {
     const steps = current?.querySelector('.steps, .pairs') ?? null
     if (scrollerOf(steps) === document.scrollingElement) current?.scrollIntoView()
   }, [item])
+  useKeptFocus(section, `${item} ${sample} ${beside} ${transcript.state}`)
   useKeys({
     ...scrollKeys(() => scrollerOf(section.current?.querySelector('.steps, .pairs') ?? null)),
     m: () => setIsRaw(!isRaw),
@@ -157,6 +158,24 @@ function DrawnReader(props: ReaderProps): JSX.Element {
       <NoteForm table={table} item={item} run={run.name} onNote={onNote} />
     </section>
   )
+}
+
+/** Another conversation takes the place of the one that has the focus: then it has the focus. */
+function useKeptFocus(section: RefObject<HTMLElement | null>, shown: string): void {
+  const isWithin = useRef(false)
+  useEffect(() => {
+    const note = (): void => {
+      isWithin.current = section.current?.contains(document.activeElement) === true
+    }
+    note()
+    document.addEventListener('focusin', note)
+    return () => document.removeEventListener('focusin', note)
+  }, [])
+  useLayoutEffect(() => {
+    const region = section.current?.querySelector<HTMLElement>('[role="region"]')
+    if (isWithin.current && document.activeElement === document.body)
+      region?.focus({ preventScroll: true })
+  }, [shown])
 }
 
 /** What scrolls a part of the page: the part itself, or the page as a whole where there is little room. */

@@ -14,7 +14,7 @@ import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 
 import { duration, oneLine } from '../format.ts'
-import { usePrinting } from '../parts/printing.ts'
+import { usePrinting } from '../media/printing.ts'
 import { Block } from '../text/block.tsx'
 import { Boundary, plainText } from '../text/boundary.tsx'
 import { LongText } from '../text/long-text.tsx'
