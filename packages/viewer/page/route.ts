@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 
-import { arriveInView, leaveView } from './focus-return.ts'
+import { arriveInView, currentVisit, leaveView } from './focus-return.ts'
 
 /** The state of the page that is in its address, so that it can be shared. */
 export interface Route {
@@ -65,13 +65,13 @@ export type Go = (change: Partial<Route>, how?: 'push' | 'replace') => void
 
 export function useRoute(only: string | undefined): readonly [Route, Go] {
   const [route, setRoute] = useState(() => readRoute(location.hash, only))
-  const shown = useRef(location.hash)
+  const visit = useRef(currentVisit())
   const show = (next: Route): void => {
-    const from = shown.current
-    shown.current = location.hash
-    leaveView(from, location.hash)
+    const from = visit.current
+    visit.current = currentVisit()
+    leaveView(from, visit.current)
     setRoute(next)
-    arriveInView(from, location.hash)
+    arriveInView(from, visit.current)
   }
   useEffect(() => {
     const read = (): void => show(readRoute(location.hash, only))
@@ -85,7 +85,7 @@ export function useRoute(only: string | undefined): readonly [Route, Go] {
   const go: Go = (change, how = 'replace') => {
     const next = { ...readRoute(location.hash, only), ...change }
     if (how === 'push') history.pushState(null, '', hrefOf(next))
-    else history.replaceState(null, '', hrefOf(next))
+    else history.replaceState(history.state, '', hrefOf(next))
     show(next)
   }
   return [route, go]
