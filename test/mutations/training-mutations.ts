@@ -443,13 +443,15 @@ export const trainingMutations: readonly Mutation[] = [
       'reward > (rewards.get(best.version) ?? reward)',
       'reward >= (rewards.get(best.version) ?? reward)',
     ],
+    ['the best checkpoint is removed', 'checkpoint.folder === best?.folder', 'false'],
+  ]),
+  ...mutationsOf('packages/eval/src/analysis/training/best-version.ts', known, [
     ['trained rows decide which checkpoint is the best', 'heldOut.length > 0', 'false'],
     [
       'a reward is that of the version after',
       '({ sampledBy: version, rollouts: { reward } })',
       '({ version, rollouts: { reward } })',
     ],
-    ['the best checkpoint is removed', 'checkpoint.folder === best?.folder', 'false'],
   ]),
   ...mutationsOf('packages/train/src/loop/train-options.ts', known, [
     [

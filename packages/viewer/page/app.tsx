@@ -7,7 +7,7 @@ import { keyHelp, useKeys } from './keys.ts'
 import { type Go, hrefOf, type Route, useRoute } from './route.ts'
 import { RunPage } from './run/run-page.tsx'
 import { type RunState, useRun } from './run/use-run.ts'
-import { RunsPage } from './runs/runs-page.tsx'
+import { noChoices, RunsPage } from './runs/runs-page.tsx'
 import { ConnectionNotice, LiveProvider, useConnection } from './source/connection.tsx'
 import type { Source } from './source/source.ts'
 import { Boundary } from './text/boundary.tsx'
@@ -31,7 +31,8 @@ export function App({ source }: { source: Source }): JSX.Element {
   const [isHelping, setIsHelping] = useState(false)
   useKeys({ t: control.turn, '?': () => setIsHelping(true) })
   const shown = route.page === 'training' ? route.training : route.run
-  const title = route.page === 'runs' ? 'Evaluations' : `${shown} · Evaluations`
+  const [choices, setChoices] = useState(noChoices)
+  const title = titleOf(route)
   useEffect(() => {
     document.title = title
   }, [title])
@@ -53,7 +54,13 @@ export function App({ source }: { source: Source }): JSX.Element {
   if (route.page === 'run') return <OneRun key={route.run} {...view} />
   if (route.page === 'compare') return <TwoRuns key={`${route.run}/${route.other}`} {...view} />
   if (route.page === 'training') return <OneTraining key={route.training} {...view} />
-  return frame(<RunsPage source={source} go={go} />, [])
+  return frame(<RunsPage {...{ source, go, choices }} onChoices={setChoices} />, [])
+}
+
+function titleOf({ page, run, other, training }: Route): string {
+  if (page === 'runs') return 'Evaluations'
+  const what = { run, compare: `${run} → ${other}`, training }[page]
+  return `${what} · Evaluations`
 }
 
 const undrawn = { state: 'failed', problem: 'The page cannot draw what it says.' } as const

@@ -41,10 +41,11 @@ function reportSource(embedded: string): Source {
       const name = item.join('.')
       const index = items.indexOf(name)
       const packed = pieces[Math.floor(index / pieceSize)]
-      if (packed === undefined) return { state: 'omitted' }
+      const ending = own(own(report.endings, run) ?? {}, name)
+      const omitted = { state: 'omitted', ending: ending ?? null } as const
+      if (packed === undefined) return omitted
       const transcript = (await piece(packed))[index % pieceSize]
-      const ending = own(report.endings[run] ?? {}, name)
-      if (transcript === undefined) return { state: 'omitted' }
+      if (transcript === undefined) return omitted
       return ending === undefined ? transcript : { ...transcript, ending }
     },
     search: async (_run, words, signal) => {

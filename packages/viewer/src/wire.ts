@@ -156,7 +156,10 @@ export interface EmbeddedReport {
   readonly runs: Readonly<Record<string, Packed<RunAnswer>>>
   /** Those of the run; re-gradings have the same. */
   readonly transcripts: EmbeddedTranscripts
-  /** By re-grading and item, for items whose end differs from that in the run. */
+  /**
+   * By the name of the run or re-grading and item: of a re-grading those that differ from the run, of both those with
+   * verdicts of reviewers whose transcripts are not in the report.
+   */
   readonly endings: Readonly<Record<string, Readonly<Record<string, ItemEnding>>>>
 }
 

@@ -100,6 +100,7 @@ export {
   type TrajectoryLike,
   transcriptContains,
 } from './trajectory/trajectory-shape.ts'
+export { bestRun, type MeasuredVersions, rewardsByVersion } from './training/best-version.ts'
 export {
   type LearnedRows,
   lostReward,

@@ -78,6 +78,8 @@ test.each([
   ['tools:4', [1]],
   ['errors>=3', [1]],
   ['tokens<100', [0]],
+  ['tokens<1,000', [0, 1, 2, 3]],
+  ['tokens:50-1,000', [0, 1, 2, 3]],
   ['seconds>5', [2]],
   ['polite:1', [0]],
   ['error>2', [0]],
@@ -112,6 +114,7 @@ test('items found in the transcripts match the words, also those that are not in
 
 test.each([
   ['is:stuk', /Unknown state "is:stuk". Use one of: passed, notpassed,/],
+  ['tokens>1,00', /"tokens" needs a number/],
   ['tokens>many', /"tokens" needs a number, such as tokens>5/],
   ['tokens>', /"tokens" needs a number/],
   ['reward:a-b', /"reward" needs a number/],

@@ -3,7 +3,7 @@ import { mkdir, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import type { CheckpointRecord } from '@osmosis/eval/analysis'
+import { type CheckpointRecord, rewardsByVersion } from '@osmosis/eval/analysis'
 import { namedFullDisk } from '@osmosis/protocol/files'
 
 import { digestFolder } from '../files/folder-digest.ts'
@@ -123,7 +123,7 @@ export class Checkpoints {
    * @param without - folders of checkpoints that do not count
    */
   best(without: ReadonlySet<string> = new Set()): CheckpointRecord | undefined {
-    const rewards = this.#rewardsByVersion()
+    const rewards = rewardsByVersion(this.#options.journal)
     let best: CheckpointRecord | undefined
     for (const checkpoint of this.#options.journal.checkpoints) {
       const reward = rewards.get(checkpoint.version)
@@ -132,25 +132,6 @@ export class Checkpoints {
       if (best === undefined || reward > (rewards.get(best.version) ?? reward)) best = checkpoint
     }
     return best
-  }
-
-  #rewardsByVersion(): ReadonlyMap<number, number> {
-    const { steps, evaluations } = this.#options.journal
-    const heldOut = evaluations.flatMap(({ version, rollouts: { reward } }) =>
-      reward === null ? [] : [{ version, reward }],
-    )
-    const measured =
-      heldOut.length > 0
-        ? heldOut
-        : steps.flatMap(({ sampledBy: version, rollouts: { reward } }) =>
-            reward === null ? [] : [{ version, reward }],
-          )
-    return new Map(
-      [...Map.groupBy(measured, ({ version }) => version)].map(([version, own]) => [
-        version,
-        own.reduce((sum, { reward }) => sum + reward, 0) / own.length,
-      ]),
-    )
   }
 
   async #removeOld(): Promise<void> {

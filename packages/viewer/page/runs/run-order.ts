@@ -57,10 +57,12 @@ function sorted(runs: readonly RunListing[], { key, descending }: RunOrder): Run
   return runs.toSorted((a, b) => {
     const [left, right] = [valueOf(a), valueOf(b)]
     if (left === null || right === null) return Number(left === null) - Number(right === null)
-    return descending ? compare(right, left) : compare(left, right)
+    // Runs that started together stand in the order of their names, whatever the order in which they were read.
+    const order = descending ? compare(right, left) : compare(left, right)
+    return order || compare(a.name, b.name)
   })
 }
 
-function compare(a: string | number, b: string | number): number {
+export function compare(a: string | number, b: string | number): number {
   return a < b ? -1 : Number(a > b)
 }

@@ -9,6 +9,7 @@ import { type Go, hrefOf } from '../route.ts'
 import type { Source } from '../source/source.ts'
 import { RunLine } from './run-line.tsx'
 import {
+  compare,
   groupRuns,
   isSummary,
   matches,
@@ -28,12 +29,37 @@ type Listing =
   | { readonly state: 'failed'; readonly problem: string }
   | { readonly state: 'listed'; readonly runs: readonly RunListing[] }
 
+/** What was chosen in the list: it stays while runs and comparisons are read. */
+export interface RunChoices {
+  /** Names of runs. */
+  readonly marked: readonly string[]
+  readonly search: string
+  readonly order: RunOrder
+}
+
+export const noChoices: RunChoices = {
+  marked: [],
+  search: '',
+  order: { key: 'startedAt', descending: true },
+}
+
 /** All runs by rollout, the newest first; two marked runs can be compared, and several are plotted. */
-export function RunsPage({ source, go }: { source: Source; go: Go }): JSX.Element {
+export function RunsPage({
+  source,
+  go,
+  choices,
+  onChoices,
+}: {
+  source: Source
+  go: Go
+  choices: RunChoices
+  onChoices: (choices: RunChoices) => void
+}): JSX.Element {
   const listing = useListing(source)
-  const [marked, setMarked] = useState<readonly string[]>([])
-  const [search, setSearch] = useState('')
-  const [order, setOrder] = useState<RunOrder>({ key: 'startedAt', descending: true })
+  const { marked, search, order } = choices
+  const setMarked = (names: readonly string[]): void => onChoices({ ...choices, marked: names })
+  const setSearch = (text: string): void => onChoices({ ...choices, search: text })
+  const setOrder = (next: RunOrder): void => onChoices({ ...choices, order: next })
   const mark = (name: string, isOn: boolean): void => {
     setMarked(isOn ? [...marked, name] : marked.filter((other) => other !== name))
   }
@@ -258,7 +284,7 @@ function inTime(runs: readonly RunListing[], names: readonly string[]): readonly
     const run = runs.find((each) => each.name === name)
     return run !== undefined && isSummary(run) ? run.startedAt : ''
   }
-  return names.toSorted((a, b) => (startOf(a) < startOf(b) ? -1 : 1))
+  return names.toSorted((a, b) => compare(startOf(a), startOf(b)) || compare(a, b))
 }
 
 /** A command of the terminal that can be copied. */

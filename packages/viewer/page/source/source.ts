@@ -1,6 +1,7 @@
 import type { RowHistory, RunNote } from '@osmosis/eval/analysis'
 
 import type {
+  ItemEnding,
   ItemName,
   LiveUpdate,
   RegradeAnswer,
@@ -14,6 +15,8 @@ import type {
 /** A report does not hold the transcript. */
 export interface OmittedTranscript {
   readonly state: 'omitted'
+  /** Null when the report has nothing of it but its columns. */
+  readonly ending: ItemEnding | null
 }
 
 /** Whether the server answers: `away` when it cannot be reached, `refused` when it wants the token of another link. */

@@ -3,6 +3,7 @@ import {
   formatQuantity,
   alarmGroups,
   behaviourChange,
+  bestRun,
   type SeriesKey,
   settingsText,
   type EvaluationRecord,
@@ -209,6 +210,7 @@ function StepTable({
       new Map(points.map((point) => [point.run, point.value])),
     ]),
   )
+  const best = useMemo(() => bestRun(records), [records])
   const lines = records
     .flatMap((record) => (record.kind === 'step' || record.kind === 'evaluation' ? [record] : []))
     .toReversed()
@@ -233,6 +235,11 @@ function StepTable({
                   <a href={hrefOf({ page: 'run', run: `${name}/${record.run}` })}>
                     {record.kind === 'step' ? `Step ${record.step}` : evaluationText(record.step)}
                   </a>
+                  {record.run === best && (
+                    <span class="chip note" title="The reward of its policy is the highest">
+                      best
+                    </span>
+                  )}
                 </td>
                 {columns.map((column) => (
                   <td key={column.key} class="end">

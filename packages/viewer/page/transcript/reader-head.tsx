@@ -34,12 +34,19 @@ export function ReaderHead(props: ReaderHeadProps): JSX.Element {
   const { isRaw, onRaw } = props
   const { table } = run
   const { row, attempt } = table.document.columns
-  const id = givenId(table.group(item).key)
+  const { key, place } = table.group(item)
+  const id = givenId(key)
+  const question = table.document.rows.question[place] ?? ''
   return (
     <div class="rhead">
       <div class="one">
         <h2>Row {row[item]}</h2>
         {id !== null && <code class="mono dim">{id}</code>}
+        {id !== null && question !== '' && (
+          <q class="asked cut" title={question}>
+            {oneLine(question)}
+          </q>
+        )}
         <div class="tabs" role="group" aria-label="Attempts">
           {table.group(item).items.map((each) => (
             <button

@@ -114,7 +114,11 @@ async function packReport(
   const items = chosenItems(views, which)
   const transcripts = await packTranscripts(run, own, items, signal)
   const endings: Record<string, Record<string, ItemEnding>> = {}
-  for (const view of regraded) endings[view.name] = await otherEndings(run, own, view, items)
+  const judged = await judgedItems(run, items)
+  for (const view of views) {
+    const others = view === own ? {} : await otherEndings(run, own, view, items)
+    endings[view.name] = { ...others, ...(await endingsOf(run, view, judged)) }
+  }
   return {
     report: {
       summary: await summarize(run, own.name),
@@ -202,6 +206,25 @@ async function otherEndings(
       others[item.join('.')] = ending
   }
   return others
+}
+
+/** Items with verdicts of reviewers that are not among these items. */
+async function judgedItems(run: OpenRun, items: readonly ItemName[]): Promise<ItemName[]> {
+  const held = new Set(items.map(String))
+  return (await run.judged()).filter((item) => !held.has(String(item)))
+}
+
+async function endingsOf(
+  run: OpenRun,
+  view: RunView,
+  items: readonly ItemName[],
+): Promise<Record<string, ItemEnding>> {
+  const endings: Record<string, ItemEnding> = {}
+  for (const item of items) {
+    const ending = await run.ending(view, item)
+    if (ending !== undefined) endings[item.join('.')] = ending
+  }
+  return endings
 }
 
 async function pack<T>(value: T): Promise<Packed<T>> {

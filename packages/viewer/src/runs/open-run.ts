@@ -130,10 +130,23 @@ export class OpenRun {
     return { error, stack, rewards, scoreErrors, verdicts: await this.#verdictsOf(event) }
   }
 
+  /** Items about which a reviewer decided something, also of an earlier grade; each once. */
+  async judged(): Promise<ItemName[]> {
+    const byKey = new Map(
+      (await this.#readVerdicts()).map(({ source_row_index: row, run_index: attempt }) => [
+        `${row}.${attempt}`,
+        [row, attempt] as const,
+      ]),
+    )
+    return [...byKey.values()]
+  }
+
+  async #readVerdicts(): Promise<readonly AuditVerdict[]> {
+    return this.#verdicts.get(this.#fileStamp('verdicts.jsonl'), () => this.#folder.verdicts())
+  }
+
   async #verdictsOf(event: ItemEvent): Promise<ItemEnding['verdicts']> {
-    const stamp = this.#fileStamp('verdicts.jsonl')
-    const verdicts = await this.#verdicts.get(stamp, () => this.#folder.verdicts())
-    const current = currentVerdicts(verdicts, event)
+    const current = currentVerdicts(await this.#readVerdicts(), event)
     return Object.fromEntries(
       current.map(({ check, verdict, because, by }) => [check, `${verdict}: ${because} (${by})`]),
     )

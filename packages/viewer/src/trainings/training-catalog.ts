@@ -39,6 +39,10 @@ function startOf(listing: TrainingListing): string {
   return 'startedAt' in listing ? (listing.startedAt ?? '') : ''
 }
 
+function compare(a: string, b: string): number {
+  return a < b ? -1 : Number(a > b)
+}
+
 /** Finds trainings by name. A name is compared with existing folders and never joined to a path. */
 export class TrainingCatalog {
   readonly #places: TrainingPlaces
@@ -58,7 +62,7 @@ export class TrainingCatalog {
         listings.push({ name: training.name, problem: errorMessage(error) })
       }
     }
-    return listings.toSorted((a, b) => (startOf(a) < startOf(b) ? 1 : -1))
+    return listings.toSorted((a, b) => compare(startOf(b), startOf(a)) || compare(a.name, b.name))
   }
 
   async find(name: string): Promise<OpenTraining | undefined> {

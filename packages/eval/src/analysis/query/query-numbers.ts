@@ -41,14 +41,20 @@ function columnReader(
   return column === undefined ? undefined : (_table, item) => column[item]
 }
 
+/** A number as people write it, e.g. `1,000`; NaN for any other text. */
+function toNumber(text: string): number {
+  const plain = /^-?\d{1,3}(?:,\d{3})+(?:\.\d+)?$/.test(text) ? text.replaceAll(',', '') : text
+  return plain === '' ? Number.NaN : Number(plain)
+}
+
 /** Parses e.g. `<0.5`, `:3` and `:3-5`; null when the text is not a number. */
 export function numberTest(operator: string, text: string): ((value: number) => boolean) | null {
-  const [, from, to] = /^(-?[\d.]+)-(-?[\d.]+)$/.exec(text) ?? []
+  const [, from, to] = /^(-?[\d.,]+)-(-?[\d.,]+)$/.exec(text) ?? []
   if (from !== undefined && to !== undefined && operator === ':') {
-    const [low, high] = [Number(from), Number(to)]
+    const [low, high] = [toNumber(from), toNumber(to)]
     return isNaN(low) || isNaN(high) ? null : (value) => value >= low && value <= high
   }
-  const limit = text === '' ? Number.NaN : Number(text)
+  const limit = toNumber(text)
   if (isNaN(limit)) return null
   if (operator === '<') return (value) => value < limit
   if (operator === '<=') return (value) => value <= limit
