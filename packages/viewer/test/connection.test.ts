@@ -84,7 +84,9 @@ describe('a server that ends', () => {
     await page.locator('.state.running', { hasText: '9 of 16' }).waitFor()
     expect(await notice(page).count()).toBe(0)
   })
+})
 
+describe('a server that ends', { tags: 'slow' }, () => {
   it('is told of a training too, and by the link in the same tab the page goes on', async () => {
     const lock = await lockRun(trainingLock(path.join(inBrowser.trainings, 'half')))
     onTestFinished(() => lock.release())
@@ -103,22 +105,29 @@ describe('a server that ends', () => {
   })
 })
 
+const reachTheList = async (tag: string): Promise<void> => {
+  const { page, problems } = await inBrowser.open('#/')
+  // What was searched for stays while runs are read.
+  await page.getByLabel('Search runs').fill('')
+  await page.getByRole('link', { name: 'noted' }).waitFor()
+  const folder = await openRunFolder(path.join(inBrowser.root, 'noted'))
+  const place = { source_row_index: 3, run_index: 1 }
+  await folder.addNote({ ...place, tag, text: 'It asks again.' })
+  const chip = page.getByRole('link', { name: tag, exact: true })
+  await chip.waitFor()
+  await page.getByLabel('Search runs').fill(tag.split(' ')[0] ?? '')
+  await chip.click()
+  await expect.poll(() => lines(page).count()).toBe(1)
+  expect(await filter(page).inputValue()).toMatch(/^tag:/)
+  expect(problems).toEqual([])
+}
+
+const tagsReach = 'reach the list and its search, and lead to their rollouts: %s'
+
 describe('the tags of notes', () => {
-  it.each(['two words', 'say "no"', 'loop'])(
-    'reach the list and its search, and lead to their rollouts: %s',
-    async (tag) => {
-      const { page, problems } = await inBrowser.open('#/')
-      await page.getByRole('link', { name: 'noted' }).waitFor()
-      const folder = await openRunFolder(path.join(inBrowser.root, 'noted'))
-      const place = { source_row_index: 3, run_index: 1 }
-      await folder.addNote({ ...place, tag, text: 'It asks again.' })
-      const chip = page.getByRole('link', { name: tag, exact: true })
-      await chip.waitFor()
-      await page.getByLabel('Search runs').fill(tag.split(' ')[0] ?? '')
-      await chip.click()
-      await expect.poll(() => lines(page).count()).toBe(1)
-      expect(await filter(page).inputValue()).toMatch(/^tag:/)
-      expect(problems).toEqual([])
-    },
-  )
+  it.each(['two words'])(tagsReach, reachTheList)
+})
+
+describe('the tags of notes', { tags: 'slow' }, () => {
+  it.each(['say "no"', 'loop'])(tagsReach, reachTheList)
 })

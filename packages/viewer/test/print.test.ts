@@ -41,22 +41,26 @@ async function hidden(page: Page): Promise<string[]> {
     .map((each) => each.tagName + '.' + each.className)`)
 }
 
-describe('a printed page', () => {
+const isWhole = '%s is whole, on at least %i sheets, and no wider than the paper'
+
+const printsWhole = async (place: string, least: number, what?: string): Promise<void> => {
+  const { page, pages } = await printed(place, what)
+  expect(pages).toBeGreaterThanOrEqual(least)
+  expect(await hidden(page)).toEqual([])
+  expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(paper.width)
+}
+
+describe('a printed page', { tags: 'slow' }, () => {
   it.each([
     ['#/', 1],
-    ['#/run/airline-base', 6],
     ['#/run/airline-base?sel=0.2', 2],
     ['#/compare/airline-base/airline-two', 2],
     ['#/training/long', 3, '.rowlist .line'],
-  ])(
-    '%s is whole, on at least %i sheets, and no wider than the paper',
-    async (place, least, what?: string) => {
-      const { page, pages } = await printed(place, what)
-      expect(pages).toBeGreaterThanOrEqual(least)
-      expect(await hidden(page)).toEqual([])
-      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(paper.width)
-    },
-  )
+  ])(isWhole, printsWhole)
+})
+
+describe('a printed page', () => {
+  it.each([['#/run/airline-base', 6]])(isWhole, printsWhole)
 
   it('has all lines of a list, and as few as before afterwards', async () => {
     const { page } = await printed('#/run/airline-base')

@@ -83,7 +83,26 @@ async function runTogether(page: Page): Promise<string[]> {
   })()`)
 }
 
+const nothingIsCut = async (width: number): Promise<void> => {
+  const { page } = await inBrowser.open('#/', { viewport: { width, height: 844 } })
+  const found: string[] = []
+  for (const [place, what] of Object.entries(places)) {
+    await page.evaluate(`location.hash = ${JSON.stringify(place)}`)
+    await page.locator(`main ${what}:visible`).first().waitFor()
+    found.push(...(await cutTexts(page)).map((text) => `${place} ${text}`))
+    expect([place, await page.evaluate(wider)]).toEqual([place, []])
+  }
+  // Its many columns are scrolled to on a phone, beside the names of the steps.
+  expect(found.filter((text) => width > 1024 || !/sheet steptable/.test(text))).toEqual([])
+}
+
+describe('in much room', { tags: 'slow' }, () => {
+  it.each([1440, 1024])('nothing is cut at %i pixels', nothingIsCut)
+})
+
 describe('in little room', () => {
+  it.each([390])('nothing is cut at %i pixels', nothingIsCut)
+
   it.each([
     ['400 % zoom', 320, 256],
     ['a phone on its side', 844, 390],
@@ -123,19 +142,6 @@ describe('in little room', () => {
       .poll(async () => Math.abs((await reader(page).boundingBox())?.y ?? 99))
       .toBeLessThan(2)
     expect(problems).toEqual([])
-  })
-
-  it.each([1440, 1024, 390])('nothing is cut at %i pixels', async (width) => {
-    const { page } = await inBrowser.open('#/', { viewport: { width, height: 844 } })
-    const found: string[] = []
-    for (const [place, what] of Object.entries(places)) {
-      await page.evaluate(`location.hash = ${JSON.stringify(place)}`)
-      await page.locator(`main ${what}:visible`).first().waitFor()
-      found.push(...(await cutTexts(page)).map((text) => `${place} ${text}`))
-      expect([place, await page.evaluate(wider)]).toEqual([place, []])
-    }
-    // Its many columns are scrolled to on a phone, beside the names of the steps.
-    expect(found.filter((text) => width > 1024 || !/sheet steptable/.test(text))).toEqual([])
   })
 
   it('an alarm is as wide as its table', async () => {
