@@ -52,7 +52,7 @@ export function wrongRollout(
     'wrong_rollout_context',
     `${what} of rollout "${made.rolloutId}" was used inside rollout "${current.rolloutId}". Make it inside AgentWorkflow.run(), once per rollout. If it is, a queue of the program starts a job in the async context of the one before: give the queue AsyncResource.bind(job) instead of job (import { AsyncResource } from 'node:async_hooks').`,
   )
-  recordOf(made).astray ??= error
+  recordOf(made).misuse ??= error
   return error
 }
 

@@ -35,10 +35,10 @@ export class SampleRegistry {
   readonly #logs = new Map<string, CallLog>()
   readonly #prompt: readonly object[]
   /**
-   * Why a call of this rollout was refused in the async context of another one. Frameworks make texts and events of errors,
-   * so it fails the rollout also when nobody has noticed it.
+   * A mistake of the program that makes its samples wrong: two of one name, or a call in the async context of another rollout.
+   * Frameworks make texts and events of errors, so it fails the rollout also when nobody has noticed it.
    */
-  astray: OsmosisError | undefined
+  misuse: OsmosisError | undefined
   /** What made model calls wait, for each that waits now. */
   readonly paused: PausedCalls = []
 
@@ -50,10 +50,12 @@ export class SampleRegistry {
   register(sampleId: string, source: SampleSource): void {
     assertHeaderSafeId('sample', sampleId)
     if (this.#sources.has(sampleId)) {
-      throw new OsmosisError(
+      const error = new OsmosisError(
         'duplicate_sample',
-        `A sample named "${sampleId}" is already registered in this rollout. Give every agent or session of the workflow a name of its own.`,
+        `A sample named "${sampleId}" is already registered in this rollout. Give every agent or session of the workflow a name of its own, also those that a tool makes anew for each call.`,
       )
+      this.misuse ??= error
+      throw error
     }
     this.#sources.set(sampleId, source)
   }
@@ -153,7 +155,7 @@ export class SampleRegistry {
    * @throws the error of that call, as the sample source returns it
    */
   throwUnnoticedError(): void {
-    if (this.astray !== undefined) throw this.astray
+    if (this.misuse !== undefined) throw this.misuse
     for (const source of this.#sources.values()) {
       const error = source.unnoticedError?.()
       if (error) throw error

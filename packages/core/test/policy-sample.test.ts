@@ -79,6 +79,25 @@ it('fails the rollout when a stream failed and its reader ignored the error', as
   })
 })
 
+it('fails the rollout when it has two samples of one name and a tool handled the error', async () => {
+  const policy = await startPolicyEndpoint((response) =>
+    sendStream(response, answerStream('hello')),
+  )
+  const { workflow } = await execute(policy, async () => {
+    const rollout = requireRolloutContext('The test')
+    const { fetch } = rollout.registerPolicySample('solver')
+    await (await ask(fetch, { stream: true })).text()
+    expect(() => rollout.registerPolicySample('solver')).toThrow('is already registered')
+  })
+  expect(workflow).toMatchObject({
+    status: 'failure',
+    failure: {
+      category: 'validation_error',
+      message: expect.stringContaining('"solver" is already registered'),
+    },
+  })
+})
+
 it('recovers from a failed stream when a later one is answered', async () => {
   const policy = await startPolicyEndpoint((response, n) =>
     sendStream(response, n === 1 ? cut : answerStream('hello')),

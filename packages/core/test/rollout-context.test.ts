@@ -134,7 +134,7 @@ describe('samples', () => {
       expect.objectContaining({
         code: 'duplicate_sample',
         message:
-          'A sample named "main" is already registered in this rollout. Give every agent or session of the workflow a name of its own.',
+          'A sample named "main" is already registered in this rollout. Give every agent or session of the workflow a name of its own, also those that a tool makes anew for each call.',
       }),
     )
   })

@@ -103,7 +103,7 @@ function withPlace(text: string): unknown {
 }
 
 const twin =
-  'A sample named "twin" is already registered in this rollout. Give every agent or session of the workflow a name of its own.'
+  'A sample named "twin" is already registered in this rollout. Give every agent or session of the workflow a name of its own, also those that a tool makes anew for each call.'
 const killed = 'the worker process was killed by SIGKILL, which the server did not send'
 const restarted =
   'the rollout server restarted while the rollout was running; run it again under a new id'
