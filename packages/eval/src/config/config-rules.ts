@@ -81,17 +81,14 @@ const otherColumn = {
     'the platform reads user_prompt, ground_truth, system_prompt and metadata; rename the column in the file',
 } as const
 
+const otherColumns = {
+  ...otherColumn,
+  type: 'string or strings',
+  must: 'must be the name of a column of the dataset, or a list of names',
+} as const
+
 const columns = {
-  keys: {
-    prompt: otherColumn,
-    label: otherColumn,
-    system: otherColumn,
-    metadata: {
-      ...otherColumn,
-      type: 'string or strings',
-      must: 'must be the name of a column of the dataset, or a list of names',
-    },
-  },
+  keys: { prompt: otherColumn, label: otherColumns, system: otherColumn, metadata: otherColumns },
 } as const
 
 const timeouts = { agent_workflow_timeout_s: seconds, grader_timeout_s: seconds } as const

@@ -86,14 +86,19 @@ export interface DatasetColumns {
   readonly names: ReadonlyMap<ColumnMeaning, string>
   /** The columns that are the fields of the metadata, in place of one column with an object. */
   readonly metadataFields: readonly string[]
+  /** The same of the reference answer. */
+  readonly labelFields: readonly string[]
 }
 
 /** Names of columns that mean something under another name, as `[columns]` of a config has them. */
 export interface ColumnNames {
   /** The user prompt. Default: `user_prompt`. */
   readonly prompt?: string | undefined
-  /** The reference answer. Default: `ground_truth` or `label`. */
-  readonly label?: string | undefined
+  /**
+   * The reference answer, or the columns that are its fields, under their own names; the answer is then the JSON text of an object.
+   * Default: `ground_truth` or `label`.
+   */
+  readonly label?: string | readonly string[] | undefined
   /** The system prompt. Default: `system_prompt`. */
   readonly system?: string | undefined
   /** A column with an object, or the columns that are its fields, under their own names. Default: `metadata`. */
@@ -158,8 +163,11 @@ export function findColumns(
     if (other === undefined) columns.set(meaning, name)
     else problems.push(`columns "${other}" and "${name}" both mean ${meaning}; keep one of them`)
   }
-  const metadataFields = typeof named.metadata === 'object' ? named.metadata : []
-  const all: DatasetColumns = { names: columns, metadataFields }
+  const all: DatasetColumns = {
+    names: columns,
+    metadataFields: typeof named.metadata === 'object' ? named.metadata : [],
+    labelFields: typeof named.label === 'object' ? named.label : [],
+  }
   if (problems.length === 0) problems.push(...missingColumns(all, [...names], advise))
   return all
 }
@@ -178,7 +186,9 @@ function missingColumns(
   const has = (meaning: ColumnMeaning): boolean => columns.names.has(meaning)
   const missing = [
     ...(has('user_prompt') ? [] : ['user_prompt']),
-    ...(has('ground_truth') || has('label') ? [] : ['ground_truth']),
+    ...(has('ground_truth') || has('label') || columns.labelFields.length > 0
+      ? []
+      : ['ground_truth']),
   ]
   if (missing.length === 0) return []
   const advice = advise(names)

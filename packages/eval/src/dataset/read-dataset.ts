@@ -300,14 +300,14 @@ function parseRow(
   const cellOf = (meaning: ColumnMeaning) => cells[nameOf(meaning)]
   const system = promptText(cellOf('system_prompt'), nameOf('system_prompt'))
   const user = promptText(cellOf('user_prompt'), nameOf('user_prompt'))
-  const label = labelText(cellOf('ground_truth')) ?? labelText(cellOf('label'))
-  const { metadataFields } = columns
+  const { metadataFields, labelFields } = columns
+  const label =
+    labelFields.length > 0
+      ? labelOfFields(fieldsOf(cells, labelFields))
+      : (labelText(cellOf('ground_truth')) ?? labelText(cellOf('label')))
   const metadata =
     metadataFields.length > 0
-      ? toMetadata(
-          filled(cells, (name) => metadataFields.includes(name)),
-          largeIntegers,
-        )
+      ? toMetadata(fieldsOf(cells, metadataFields), largeIntegers)
       : readMetadata(cellOf('metadata'), largeIntegers)
   if (!haveMetadata(columns)) {
     const where = `is required for a dataset with no 'metadata' column`
@@ -340,6 +340,10 @@ function promptText(cell: unknown, column: string): string | null {
 function labelText(cell: unknown): string | null {
   if (cell === undefined || cell === null || cell === '') return null
   return typeof cell === 'string' ? cell : toExactText(cell)
+}
+
+function labelOfFields(fields: object): string | null {
+  return Object.keys(fields).length === 0 ? null : labelText(fields)
 }
 
 function readMetadata(
@@ -377,15 +381,16 @@ function readOtherColumns(
   columns: DatasetColumns,
   largeIntegers: LargeIntegers,
 ): DatasetRow['otherColumns'] {
-  const known = new Set([...columns.names.values(), ...columns.metadataFields])
-  const others = filled(cells, (name) => !known.has(name))
-  return toPlainJson(others, largeIntegers) as DatasetRow['otherColumns']
+  const { names, metadataFields, labelFields } = columns
+  const known = new Set([...names.values(), ...metadataFields, ...labelFields])
+  const others = Object.keys(cells).filter((name) => !known.has(name))
+  return toPlainJson(fieldsOf(cells, others), largeIntegers) as DatasetRow['otherColumns']
 }
 
-/** The cells of some columns that are not empty. */
-function filled(cells: RawRow['cells'], isWanted: (column: string) => boolean): object {
-  const wanted = Object.entries(cells).filter(([name, cell]) => cell !== null && isWanted(name))
-  return Object.fromEntries(wanted)
+/** The cells of these columns that are not empty. */
+function fieldsOf(cells: RawRow['cells'], names: readonly string[]): object {
+  const filled = names.filter((name) => (cells[name] ?? null) !== null)
+  return Object.fromEntries(filled.map((name) => [name, cells[name]]))
 }
 
 function typeName(value: unknown): string {

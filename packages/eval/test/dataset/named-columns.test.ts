@@ -54,6 +54,19 @@ describe('columns with other names', () => {
     expect(Object.keys(read[0]?.otherColumns ?? {})).toEqual(['facts'])
   })
 
+  it('become fields of the answer, which only the grader gets', async () => {
+    const text = `${jsonl}\n{"question":"3?","facts":null,"expected":null}`
+    const file = join(await temporaryFolder({ 'rows.jsonl': text }), 'rows.jsonl')
+    const columns = { prompt: 'question', label: ['facts', 'expected'], metadata: ['source'] }
+    const read = await readDataset(file, { columns })
+    expect(read.map(({ label, metadata }) => [label, metadata])).toEqual([
+      ['{"facts":{"level":1},"expected":2}', { source: 'a' }],
+      ['{"facts":{"level":2},"expected":4}', { source: 'b' }],
+      [null, null],
+    ])
+    expect(read[0]?.otherColumns).toEqual({ role: 'Be brief.' })
+  })
+
   it('replace the columns with the usual names, which mean nothing then', async () => {
     const text = JSON.stringify({ q: 'mine', user_prompt: 'other', label: '1', answer: '2' })
     const file = join(await temporaryFolder({ 'rows.jsonl': text }), 'rows.jsonl')
@@ -103,6 +116,8 @@ describe('[columns] of a config', () => {
       })
       const config = await read(join(folder, `configs/${kind}/r.toml`))
       expect(config.experiment.columns).toEqual({ prompt: 'question', label: 'expected' })
+      // Whoever evaluates here need not hear of it.
+      expect(config.platformProblems.join()).not.toContain('columns')
       const rename =
         'the platform reads user_prompt, ground_truth, system_prompt and metadata; rename the column in the file'
       expect(platformProblems(kind, text)).toEqual(
