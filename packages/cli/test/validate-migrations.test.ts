@@ -229,7 +229,7 @@ describe('osmosis validate names a mistake of a migration', () => {
         file: main,
         line: lineOf(source, grade),
         advice:
-          'Name the columns that the grader needs in the config, e.g. [columns] metadata = ["answer", "source"].',
+          'Name the columns that the grader needs in the config, e.g. [columns] metadata = ["answer", "source"], or label for what the agent must not see.',
         page: page('cli/docs/guides/datasets.md#columns'),
       },
     ])

@@ -145,6 +145,9 @@ describe('osmosis validate', { tags: 'nightly' }, () => {
     )
     const { code, findings } = await validate('one')
     expect(code).toBe(0)
+    expect(findings).toContain(
+      'ok sample: critic: 1 model call, answered by scripted; the grader removed it',
+    )
     const trained =
       'trains all model calls of a rollout with one reward, those of removed samples (critic) too: the rollout would fail.'
     expect(findings.slice(-4)).toStrictEqual([

@@ -11,9 +11,11 @@ import { loopSample, type TriedConversation, type TriedRollout } from './tried-r
  * @param place - of the entrypoint
  */
 export function* conversationFindings(tried: TriedRollout, place: Place): Generator<CheckFinding> {
-  const { conversations, policyName, requests } = tried
+  const { conversations, policyName, requests, samples } = tried
+  const removed = new Set(samples.flatMap(({ id, isRemoved }) => (isRemoved ? [id] : [])))
   for (const conversation of conversations) {
-    yield ok('sample', conversationText(conversation, policyName))
+    const isRemoved = removed.has(conversation.id)
+    yield ok('sample', conversationText(conversation, { policyName, isRemoved }))
     const handoff = handoffText(conversation)
     if (handoff !== undefined) yield ok('handoff', handoff)
   }
@@ -46,18 +48,22 @@ export function* conversationFindings(tried: TriedRollout, place: Place): Genera
 /** `main: 3 model calls (triage 1, refunds 2), answered by scripted; 3 answers are trained`. */
 function conversationText(
   { id, calls, trainedAnswers }: TriedConversation,
-  policyName: string,
+  { policyName, isRemoved }: { readonly policyName: string; readonly isRemoved: boolean },
 ): string {
   const agents = Map.groupBy(calls, ({ agent }) => agent)
   const named = [...agents].map(([agent, made]) => `${agent ?? 'unnamed'} ${made.length}`)
-  const by = agents.size === 1 && agents.has(null) ? '' : ` (${named.join(', ')})`
+  // Who the one agent is, says the sample.
+  const by =
+    agents.size === 1 && (agents.has(null) || agents.has(id)) ? '' : ` (${named.join(', ')})`
   const failed = calls.filter(({ error }) => error !== null).length
   const untrained = calls.filter(({ trainable }) => !trainable).length
   const answered = calls.length > failed ? `, answered by ${policyName}` : ''
   return [
     `${id || loopSample}: ${formatQuantity(calls.length, 'model call')}${by}${answered}`,
     ...(failed === 0 ? [] : [`${failed} failed`]),
-    `${formatQuantity(trainedAnswers, 'answer')} ${trainedAnswers === 1 ? 'is' : 'are'} trained`,
+    isRemoved
+      ? 'the grader removed it'
+      : `${formatQuantity(trainedAnswers, 'answer')} ${trainedAnswers === 1 ? 'is' : 'are'} trained`,
     ...(untrained === 0 ? [] : [`${untrained} with trainable: false`]),
   ].join('; ')
 }

@@ -126,7 +126,7 @@ function* missingMetadataFinding(
   const names = unread.map((name) => `"${name}"`).join(', ')
   yield warn('grader', `The grader reads ctx.metadata, and no row has any. Not read: ${names}.`, {
     ...placeIn(folder, place),
-    advice: `Name the columns that the grader needs in the config, e.g. [columns] metadata = [${names}].`,
+    advice: `Name the columns that the grader needs in the config, e.g. [columns] metadata = [${names}], or label for what the agent must not see.`,
     page: page('datasets'),
   })
 }

@@ -25,8 +25,7 @@ export function trainerFindings({
           'Osmosis',
           `gets all samples (${severalSamples}) where the server sends the results; results that the trainer fetches have room for one.`,
           {
-            advice:
-              'Call ctx.removeSample(id) in the grader for all samples but the one to train on.',
+            advice: `${leaveOut}, or call ctx.removeSample(id) in the grader for all samples but one.`,
             page: page('graders'),
           },
         ),
@@ -58,6 +57,9 @@ const useGrader = {
   page: page('graders'),
 }
 
+/** An agent without a sample needs no reward, whatever the trainer. */
+const leaveOut = 'Give trainable: false to the model of an agent that need not be trained'
+
 /** Which trainers send the groups that a GroupGrader needs. */
 const groupFindings = [
   warn(
@@ -85,7 +87,7 @@ function oneNumberProblem(samples: TriedRollout['samples']): [string, FindingDet
     return [
       `trains all model calls of a rollout with one reward, those of removed samples (${idsOf(removed)}) too: the rollout would fail.`,
       {
-        advice: `Give every sample a reward, and choose how they are combined: ${rule}`,
+        advice: `${leaveOut} instead of removing its sample, or give every sample a reward and choose how they are combined: ${rule}`,
         page: page('trainers'),
       },
     ]
@@ -93,7 +95,7 @@ function oneNumberProblem(samples: TriedRollout['samples']): [string, FindingDet
   if (trained.length < 2) return undefined
   return [
     `takes one reward per rollout, and this one has several samples: ${idsOf(trained)}.`,
-    { advice: `Choose how they are combined: ${rule}`, page: page('trainers') },
+    { advice: `${leaveOut}, or choose how they are combined: ${rule}`, page: page('trainers') },
   ]
 }
 
