@@ -22,7 +22,7 @@ export function useConnection(source: Source): Connection {
 const command = 'npx osmosis eval view'
 
 const texts: Record<Exclude<Connection, 'live'>, readonly [title: string, detail: string]> = {
-  away: ['The server of this page does not answer.', 'Start it again and open its link:'],
+  unreachable: ['The server of this page does not answer.', 'Start it again and open its link:'],
   refused: [
     'Another server answers at this address.',
     'Open the link that it printed, here or in another tab:',

@@ -32,7 +32,7 @@ export function liveSource(): Source {
     headers.set('authorization', `Bearer ${tokens.current()}`)
     const response = await fetch(path, { ...init, headers }).catch((error: unknown) => {
       if (init.signal?.aborted === true) throw error
-      report('away')
+      report('unreachable')
       throw new Error('The server of this page does not answer.', { cause: error })
     })
     report(response.status === 401 ? 'refused' : 'live')

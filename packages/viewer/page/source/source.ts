@@ -19,8 +19,8 @@ export interface OmittedTranscript {
   readonly ending: ItemEnding | null
 }
 
-/** Whether the server answers: `away` when it cannot be reached, `refused` when it wants the token of another link. */
-export type Connection = 'live' | 'away' | 'refused'
+/** Whether the server answers: `unreachable` when it does not, `refused` when it wants the token of another link. */
+export type Connection = 'live' | 'unreachable' | 'refused'
 
 /** Where the data comes from: the server of this page, or the page itself. */
 export interface Source {
