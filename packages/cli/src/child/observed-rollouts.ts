@@ -213,11 +213,4 @@ function withReads(value: unknown, notes: GraderNotes): unknown {
 }
 
 /** What JavaScript, `console.log` and assertions read of any object. */
-const namesOfProtocols = new Set([
-  'then',
-  'toJSON',
-  'asymmetricMatch',
-  'nodeType',
-  'href',
-  'protocol',
-])
+const namesOfProtocols = new Set(['then', 'toJSON', 'asymmetricMatch', 'nodeType', 'href'])
