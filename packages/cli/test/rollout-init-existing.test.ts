@@ -147,6 +147,26 @@ it.each(frameworkNames)('an agent of %s gets no example, and rows stay', async (
   expect(texts[2]).toContain('    // 1. ')
 })
 
+it.each([
+  [['tickets.csv', 'notes.md'], 'tickets.csv'],
+  [['tickets.csv', 'one.parquet'], 'one.parquet'],
+  [['tickets.csv', 'orders.jsonl'], undefined],
+  [[], undefined],
+])('configs name the rows that are there: data/ has %j', async (files, dataset) => {
+  project()
+  mkdirSync(here('data'))
+  for (const file of files) writeFileSync(here(`data/${file}`), 'user_prompt,ground_truth\n')
+  const { code, stderr } = await init('--framework', 'strands')
+  expect(code).toBe(0)
+  expect(stderr).toContain('  rollouts/one/grader.ts\n')
+  expect(stderr.includes(`rows that are there: data/${dataset}`)).toBe(dataset !== undefined)
+  expect(existsSync(here('data/one.jsonl'))).toBe(dataset === undefined)
+  for (const kind of ['eval', 'training']) {
+    const config = readFileSync(here(`configs/${kind}/one.toml`), 'utf8')
+    expect(config).toContain(`dataset = "${dataset ?? 'one'}"`)
+  }
+})
+
 function lineOf(name: string, text: string): number {
   const source = readFileSync(here(name), 'utf8')
   return source.slice(0, source.indexOf(text)).split('\n').length

@@ -118,6 +118,13 @@ it.each<[string, Record<string, string>, (string | RegExp)[]]>([
   ])
 })
 
+it.each(['  ', '    ', '\t'])('keeps the indentation of package.json, here %j', async (indent) => {
+  const folder = await project({ 'package.json': JSON.stringify(manifest, null, indent) })
+  await init('shop', '--framework', 'strands')
+  const written = readFileSync(path.join(folder, 'package.json'), 'utf8')
+  expect(written).toBe(`${JSON.stringify(JSON.parse(written), null, indent)}\n`)
+})
+
 it('writes nothing where a file of that name is, and names it', async () => {
   const folder = await project({ 'data/shop.jsonl': '{}' })
   const { code, stderr } = await init('shop', '--yes')

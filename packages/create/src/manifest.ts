@@ -57,14 +57,12 @@ export function extendedManifest(text: string, framework: Framework): ExtendedMa
   const neededForWork = missing(development)
   const added = [...needed, ...neededForWork]
   if (added.length === 0) return { text, added }
-  return {
-    text: toText({
-      ...manifest,
-      ...withRanges('dependencies', needed),
-      ...withRanges('devDependencies', neededForWork),
-    }),
-    added,
+  const extended = {
+    ...manifest,
+    ...withRanges('dependencies', needed),
+    ...withRanges('devDependencies', neededForWork),
   }
+  return { text: toText(extended, indentOf(text)), added }
 
   function withRanges(section: string, names: readonly string[]): Record<string, object> {
     if (names.length === 0) return {}
@@ -110,6 +108,11 @@ function packageName(folder: string): string {
   return name === '' ? 'osmosis-workspace' : name
 }
 
-function toText(manifest: object): string {
-  return `${JSON.stringify(manifest, null, 2)}\n`
+/** The white space before the first key on a line of its own. */
+function indentOf(text: string): string | undefined {
+  return /^[ \t]+(?=")/m.exec(text)?.[0]
+}
+
+function toText(manifest: object, indent = '  '): string {
+  return `${JSON.stringify(manifest, null, indent)}\n`
 }

@@ -89,27 +89,35 @@ const commonPages = [
 ]
 
 /**
- * The files of a rollout for an agent that exists: a module and a grader, which throw until the agent and the grader are written, an empty
- * dataset, configs, and a scripted policy.
+ * The files of a rollout for an agent that exists: a module and a grader, which throw until the agent and the grader are written, configs, a
+ * scripted policy, and an empty dataset, unless there is one.
+ *
+ * @param dataset - name of a file in `data/` that has the rows
  */
-export function existingRolloutFiles(name: string, framework: Framework): Files {
+export function existingRolloutFiles(
+  name: string,
+  framework: Framework,
+  dataset: string | undefined,
+): Files {
   const { page, steps } = frameworks[framework]
   const words = {
     __name__: name,
+    __dataset__: dataset ?? name,
     '{{steps}}': steps.map((step, index) => `${index + 1}. ${step}`).join('\n    // '),
     '{{page}}': `node_modules/@osmosis/${page}`,
   }
   const kind = framework === 'agent-loop' ? 'agent-loop' : 'workflow'
   return new Map([
     ...filesBelow(`existing/${kind}`, words),
-    ...filesBelow('existing/rollout', words),
+    ...filesBelow('existing/policy', words),
+    ...(dataset === undefined ? filesBelow('existing/rows', words) : []),
     ...configsOf(framework, words),
   ])
 }
 
 /** The files of one rollout: module, grader, tool, reward and its test, data, configs, scripted policy. */
 export function rolloutFiles(name: string, framework: Framework): Files {
-  const words = { __name__: name }
+  const words = { __name__: name, __dataset__: name }
   const main = readFileSync(path.join(templates, 'frameworks', `${framework}.ts`), 'utf8')
   return new Map([
     [`rollouts/${name}/main.ts`, filledIn(main, words)],

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
@@ -19,7 +19,6 @@ import {
   ScaffoldError,
   workspaceFiles,
   writeNewFiles,
-  type Files,
   type Framework,
 } from '@osmosis/create'
 
@@ -95,20 +94,25 @@ async function init(name: string, flags: InitFlags): Promise<number> {
   const manifestFile = path.join(root, 'package.json')
   const manifest = extendedManifest(await readFile(manifestFile, 'utf8'), framework)
   const { existing: isExisting = false } = flags
+  const rows = isExisting ? existingRows(root, name) : undefined
   const common = workspaceFiles({
     folder: path.basename(root),
     rollout: name,
     framework,
     isExisting,
   })
-  const files = isExisting ? withoutOwnRows(root, name, framework) : rolloutFiles(name, framework)
   const missing = needed.filter((file) => !existsSync(path.join(root, file)))
-  await writeNewFiles(
-    root,
-    new Map([...files, ...missing.map((file) => [file, common.get(file) ?? ''] as const)]),
-  )
+  const files = new Map([
+    ...(isExisting
+      ? existingRolloutFiles(name, framework, rows)
+      : rolloutFiles(name, framework)),
+    ...missing.map((file) => [file, common.get(file) ?? ''] as const),
+  ])
+  await writeNewFiles(root, files)
   if (manifest.added.length > 0) await writeFile(manifestFile, manifest.text)
-  printMessage(`Added the rollout ${name} (${frameworks[framework].title}) to ${root}.`)
+  printMessage(`Added the rollout ${name} (${frameworks[framework].title}) to ${root}:`)
+  for (const file of files.keys()) printMessage(`  ${file}`)
+  if (rows !== undefined) printMessage(`Its configs name the rows that are there: data/${rows}`)
   if (manifest.added.length > 0) printMessage(`Added to package.json: ${manifest.added.join(', ')}`)
   const unfit = await missingOptions(path.join(root, 'tsconfig.json'))
   if (unfit.length > 0) {
@@ -146,13 +150,18 @@ async function init(name: string, flags: InitFlags): Promise<number> {
   return 0
 }
 
-/** The files for an agent that exists, which may have its rows already. */
-function withoutOwnRows(root: string, name: string, framework: Framework): Files {
-  const rows = `data/${name}.jsonl`
-  const files = existingRolloutFiles(name, framework)
-  return existsSync(path.join(root, rows))
-    ? new Map([...files].filter(([file]) => file !== rows))
-    : files
+/**
+ * The name of the dataset in `data/` whose rows a rollout for an agent that exists takes: the one that is called as the rollout, else the only
+ * one. Undefined when there is none, and when it takes the user to choose.
+ */
+function existingRows(root: string, name: string): string | undefined {
+  const folder = path.join(root, 'data')
+  const files = existsSync(folder) ? readdirSync(folder) : []
+  // Configs hold the name between quotation marks.
+  const datasets = files.filter((file) => /^[^"\\]+\.(?:jsonl|ndjson|csv|parquet)$/.test(file))
+  const [only, ...others] = datasets
+  const own = datasets.find((file) => path.parse(file).name === name)
+  return own ?? (others.length === 0 ? only : undefined)
 }
 
 /** The workspace, else the nearest folder with a package.json, which becomes a workspace. */
