@@ -8,6 +8,8 @@ export interface HeardRequests {
   readonly repeated: readonly string[]
   /** Whether a request set temperature 0. */
   readonly greedy: boolean
+  /** Names of the tools that the policy was offered. */
+  readonly tools: ReadonlySet<string>
   /** The first error of each tool, by its name. */
   readonly toolErrors: ReadonlyMap<string, string>
   /** Ids of samples that sent a question and its answer, or the prompt of the row, more often than they were said. */
@@ -31,6 +33,7 @@ export function hearRequests(
   const prompts = new Map<string, string>()
   const repeated = new Set<string>()
   const doubled = new Set<string>()
+  const tools = new Set<string>()
   const toolErrors = new Map<string, string>()
   const firstAnswers = new Map<string, number>()
   const calls = new Map<string, number>()
@@ -45,6 +48,7 @@ export function hearRequests(
         if (prompts.has(prompted)) repeated.add(sampleId)
         prompts.set(prompted, sampleId)
         const messages = (body['messages'] ?? []) as ChatMessage[]
+        for (const name of offeredTools(body['tools'])) tools.add(name)
         noteToolErrors(messages, toolErrors)
         const before = calls.get(rolloutId) ?? 0
         calls.set(rolloutId, before + 1)
@@ -61,11 +65,17 @@ export function hearRequests(
     heard: () => ({
       repeated: [...repeated],
       greedy,
+      tools,
       toolErrors,
       doubled: [...doubled],
       firstAnswers,
     }),
   }
+}
+
+function offeredTools(tools: unknown): string[] {
+  const offered = (tools ?? []) as readonly { readonly function?: { readonly name?: string } }[]
+  return offered.flatMap(({ function: { name } = {} }) => name ?? [])
 }
 
 function noteToolErrors(messages: readonly ChatMessage[], errors: Map<string, string>): void {

@@ -70,6 +70,8 @@ function failedOtherwise({ ended, log }: TriedRollout): boolean {
 }
 
 function* toolFindings({ requests, log }: TriedRollout): Generator<CheckFinding> {
+  const offered = [...requests.tools].join(', ')
+  if (offered !== '') yield ok('tools', `the policy can call ${offered}`)
   const names = new Set([...log.toolErrors.keys(), ...requests.toolErrors.keys()])
   for (const tool of names) {
     const thrown = log.toolErrors.get(tool)
