@@ -65,7 +65,7 @@ function verdictFacts(shown: ShownItems): Text[] {
 }
 
 /**
- * What a trainer would get: `yes`, `yes, with losses` and how many rollouts are lost by what, `no` or `not known`; undefined when no rollout
+ * What a trainer would get: `yes`, `yes, with losses` and how many rollouts are lost by what, `no`, or why it is not known; undefined when no rollout
  * has ended.
  */
 function readinessText({ table }: ShownItems): Cell | string | undefined {
@@ -76,8 +76,8 @@ function readinessText({ table }: ShownItems): Cell | string | undefined {
   const { value, rows } = stats.gradient
   const nothingToLearn = value === 0 || noValue.items === rollouts || noCalls.items > 0
   if (nothingToLearn) return look('no', 'red')
-  // One attempt per row says nothing about a training signal, and neither do few rows.
-  if (value === null || rows < fewestRows) return 'not known'
+  if (value === null) return 'not known, because no row has several attempts'
+  if (rows < fewestRows) return `not known with fewer than ${fewestRows} rows`
   const losses = [
     [noValue.items, 'without a reward'],
     [cut.items, 'cut off'],
