@@ -1,11 +1,14 @@
 import { expect, it } from 'vitest'
 
+import { runs } from '../../../test/kit/index.ts'
 import { drawDeviation } from '../src/checks/endpoint/drawn-tokens.ts'
 import { drawLetters, randomOf, type Draws } from './drawn-letters.ts'
 
+const servers = runs(160)
+
 /** The deviations of servers that draw like this, with other random numbers each. */
 function deviations(draws: Draws): number[] {
-  return Array.from({ length: 300 }, (_, seed) => {
+  return Array.from({ length: servers }, (_, seed) => {
     return drawDeviation(drawLetters(4 * 64, draws, randomOf(seed))) ?? Number.NaN
   })
 }
@@ -30,7 +33,7 @@ it.each([
   [{ temperature: 2.5 }, -1],
 ] as const)('tokens that are drawn with %j deviate by more than 5', (draws, sign) => {
   const found = deviations(draws).filter((one) => one * sign > 5)
-  expect(found.length).toBeGreaterThan(0.95 * 300)
+  expect(found.length).toBeGreaterThan(0.95 * servers)
 })
 
 it('too few tokens, and tokens without the likely ones, say nothing', () => {

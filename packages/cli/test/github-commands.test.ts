@@ -187,7 +187,7 @@ describe('whatever is written under GITHUB_ACTIONS', () => {
     )
   })
 
-  it('includes the log of serve and what code of the user prints, in its process and in workers', async () => {
+  it('includes the log of serve and what code of the user prints, in its process and in workers', { tags: 'slow' }, async () => {
     const root = temporaryWorkspace({
       'rollouts/said/main.ts': `
         import { AgentWorkflow } from '@osmosis/core'

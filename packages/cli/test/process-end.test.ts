@@ -18,7 +18,7 @@ it.each([['test', '-m', 'rollouts/agent-loops/holding.ts', '--limit', '1', ...su
   },
 )
 
-it('ends silently when the reader of eval export --csv exits', async () => {
+it('ends silently when the reader of eval export --csv exits', { tags: 'slow' }, async () => {
   const output = temporaryFolder()
   const items = Array.from({ length: 300 }, (_, row) => storedItem(row, 'a'.repeat(2000), 1))
   await storeRun(output, items)

@@ -69,7 +69,7 @@ describe('osmosis validate names a mistake of a migration', () => {
     ])
   })
 
-  it('an agent of the framework that keeps its model', async () => {
+  it('an agent of the framework that keeps its model', { tags: 'slow' }, async () => {
     useProcesses()
     const OPENAI_BASE_URL = await otherModel()
     const keeps = `await run(new Agent({ name: 'one', model: 'gpt-4.1' }), ctx.prompt)`
@@ -290,7 +290,7 @@ describe('osmosis validate names a mistake of a migration', () => {
     expect(await problems()).toStrictEqual([])
   })
 
-  it('nothing about a policy behind a URL of the rollout itself', async () => {
+  it('nothing about a policy behind a URL of the rollout itself', { tags: 'slow' }, async () => {
     useProcesses()
     migrated(
       loop(
