@@ -14,7 +14,7 @@ test.each([first])(
 // Each adapter is the same to a trainer: their contract shows that.
 test.each(others)(
   'with %s, Agent Lightning trains what was rewarded, and not two calls of what failed',
-  { tags: 'slow' },
+  { tags: 'nightly' },
   check,
 )
 

@@ -41,14 +41,18 @@ const commands = {
   'the unit': /^ExecStart=\S+ serve (.*)$/m.exec(unit)?.[1]?.split(' ') ?? [],
 }
 
-it('the command of the pods serves, answers the probes, and ends cleanly on SIGTERM', async () => {
-  await serveHere(commands['the pods'], async (url) => {
-    for (const probe of ['startupProbe', 'readinessProbe', 'livenessProbe'] as const) {
-      const { path: route } = pod.containers[0][probe].httpGet
-      expect((await fetch(url + route)).status).toBe(200)
-    }
-  })
-})
+it(
+  'the command of the pods serves, answers the probes, and ends cleanly on SIGTERM',
+  { tags: 'slow' },
+  async () => {
+    await serveHere(commands['the pods'], async (url) => {
+      for (const probe of ['startupProbe', 'readinessProbe', 'livenessProbe'] as const) {
+        const { path: route } = pod.containers[0][probe].httpGet
+        expect((await fetch(url + route)).status).toBe(200)
+      }
+    })
+  },
+)
 
 // The command that runs here represents all of them.
 it('the commands are the same, but for the keys, which are elsewhere on each machine', () => {

@@ -199,7 +199,7 @@ const config = 'configs/eval/echo.toml'
 const marker = '<!-- osmosis evaluation: ci -->\n'
 
 describe('the action of this repository', () => {
-  it('comments the result, and leaves the comments of others', async () => {
+  it('comments the result, and leaves the comments of others', { tags: 'slow' }, async () => {
     await using github = await new GitHub().start()
     github.add(`${marker}Not ours.`, false)
     github.add('Looks good to me.')
@@ -248,7 +248,7 @@ describe('the action of this repository', () => {
 
   it(
     'ends with the code of an evaluation that has no result, and says so',
-    { tags: 'slow' },
+    { tags: 'nightly' },
     async () => {
       await using github = await new GitHub().start()
       github.add(`${marker}An old result.`)

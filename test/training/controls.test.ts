@@ -51,7 +51,7 @@ it.each([
   ['Miles, unless groups with a failure are dropped', miles],
 ])(
   'learns never to use the tool, when the same failures count as zeros: %s',
-  { tags: 'slow' },
+  { tags: 'nightly' },
   async (_, trainer) => {
     const curve = await train({ ...failing, trainer, failuresAs: 0 })
     expect(curve.at(-1)?.toolUse).toBeLessThan(0.1)

@@ -98,24 +98,28 @@ it('the complete agent of the guide calculates, counts, rewards and respects lim
   })
 })
 
-it('the agent of the guide with an MCP server has the tools of that server', async () => {
-  await using trainer = await new FakeTrainer().start()
-  const remember = toolCall('a', 'remember', '{"note": "milk"}')
-  trainer.chatAnswers.push(said(null, [remember]), said('Noted.'))
-  const url = await serveProgram('../../../docs/guides/agent-loop.md', 'mcpAgentLoop({', '.')
+it(
+  'the agent of the guide with an MCP server has the tools of that server',
+  { tags: 'slow' },
+  async () => {
+    await using trainer = await new FakeTrainer().start()
+    const remember = toolCall('a', 'remember', '{"note": "milk"}')
+    trainer.chatAnswers.push(said(null, [remember]), said('Noted.'))
+    const url = await serveProgram('../../../docs/guides/agent-loop.md', 'mcpAgentLoop({', '.')
 
-  const accepted = await statusAndBody(await post(`${url}/v1/rollout/init`, trainer.initBody()))
-  expect(accepted).toMatchObject({
-    status: 202,
-    body: { tools: [{ function: { name: 'remember' } }, { function: { name: 'crash' } }] },
-  })
-  expect(await trainer.results()).toMatchObject([
-    {
-      status: 'COMPLETED',
-      final_messages: [{}, {}, toolMessage('a', 'milk'), { content: 'Noted.' }],
-    },
-  ])
-})
+    const accepted = await statusAndBody(await post(`${url}/v1/rollout/init`, trainer.initBody()))
+    expect(accepted).toMatchObject({
+      status: 202,
+      body: { tools: [{ function: { name: 'remember' } }, { function: { name: 'crash' } }] },
+    })
+    expect(await trainer.results()).toMatchObject([
+      {
+        status: 'COMPLETED',
+        final_messages: [{}, {}, toolMessage('a', 'milk'), { content: 'Noted.' }],
+      },
+    ])
+  },
+)
 
 it('the program in the README adds', async () => {
   await using trainer = await new FakeTrainer().start()

@@ -75,7 +75,7 @@ const timeout = 600_000
 
 it(
   'gives a rollout one end, and remembers it, at whichever step on the disk the server is killed',
-  { timeout, tags: 'slow' },
+  { timeout, tags: 'nightly' },
   async () => {
     const outboxDir = await temporaryFolder()
     await using trainer = await new FakeTrainer().start()

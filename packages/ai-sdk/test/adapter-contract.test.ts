@@ -18,6 +18,6 @@ runAdapterContract({ describe, it }, 'streamText without streams', {
   ...withoutStreams,
 })
 
-describe('many rollouts', { tags: 'slow' }, () => {
+describe('many rollouts', { tags: 'nightly' }, () => {
   separatesRollouts('streamText', streaming, 200)
 })

@@ -63,7 +63,7 @@ it('runs the tasks of the gateway, and ends on SIGTERM with the exit code 0', as
   expect(fake.trained().map(({ reward }) => reward)).toEqual(Array.from({ length: 20 }, () => 1))
 })
 
-it('runs them in a process of its own, and shows how it is', async () => {
+it('runs them in a process of its own, and shows how it is', { tags: 'slow' }, async () => {
   const fake = await gateway(5)
   const worker = await startWorker(fake, '--workers', '1', '--port', '0')
   const [, url = ''] = await worker.printed(/Listening on (\S+)/)

@@ -219,12 +219,16 @@ describe('osmosis test', () => {
   })
 
   it('continues after a row that was answered 502', async () => {
-    await expectToContinueAfter(502)
+    expect(await endOfAnswered(502)).toEqual(continued(502))
   })
 
-  it.each([429, 500])('continues after a row that was answered %i', { tags: 'slow' }, async (status) => {
-    await expectToContinueAfter(status)
-  })
+  it.each([429, 500])(
+    'continues after a row that was answered %i',
+    { tags: 'nightly' },
+    async (status) => {
+      expect(await endOfAnswered(status)).toEqual(continued(status))
+    },
+  )
 
   it('ends with 130 on Ctrl-C, and says what was done', async () => {
     const upstream = await endpoint(({ body }, response) => {
@@ -326,17 +330,24 @@ describe('osmosis test', () => {
   })
 })
 
-async function expectToContinueAfter(status: number): Promise<void> {
+/** How four rows end of which the first is answered with a status. */
+async function endOfAnswered(status: number): Promise<{ code: number | null; stdout: string }> {
   const upstream = await endpoint(({ body }, response) => {
     if (JSON.stringify(body).includes('2 and 3')) refuse(response, status, 'not now')
     else say(response, '5')
   })
   const address = ['--base-url', `${upstream.url}/v1`, '--model', 'm1']
   const { code, stdout } = await osmosis(['test', '-m', adder, ...data, ...address], noRetries)
-  expect(code).toBe(1)
-  expect(stdout).toMatch(
-    new RegExp(`^\\[1/4\\] Row 0: FAILED .* answered ${status}: not now .*\n\\[2/4\\] Row 1: OK`),
-  )
-  expect(stdout).toMatch(/\nTotal: 4\nPassed: 3\nFailed: 1\n/)
-  expect(stdout).not.toContain('Stopped early')
+  return { code, stdout }
+}
+
+function continued(status: number): { code: number; stdout: string } {
+  const lines = [
+    `^\\[1/4\\] Row 0: FAILED .* answered ${status}: not now .*`,
+    String.raw`\[2/4\] Row 1: OK[^]*`,
+    'Total: 4',
+    'Passed: 3',
+    'Failed: 1\n(?![^]*Stopped early)',
+  ]
+  return { code: 1, stdout: expect.stringMatching(lines.join('\n')) as string }
 }

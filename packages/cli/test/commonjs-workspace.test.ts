@@ -1,3 +1,4 @@
+// @module-tag slow
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 

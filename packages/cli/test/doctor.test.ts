@@ -181,6 +181,7 @@ describe('osmosis doctor', () => {
   })
   onlyIf(!cannotMount, 'a machine that can mount tmpfs with unshare').it(
     `warns of a disk with little room, and fails on a full one`,
+    { tags: 'slow' },
     async () => {
       const folder = await temporaryFolder()
       const disk = (level: string, room: string): string =>

@@ -61,16 +61,20 @@ const scorers = [
 ].map((file) => `${file}:scorer`)
 
 // One command loads them all, so each has to replace what the one before it needed.
-it('entrypoint, policy and eval functions each have the tsconfig.json nearest to them', async () => {
-  const root = temporaryWorkspace(files)
-  const modules = ['-m', 'near/src/main.ts', '--policy', 'policy/policy.ts']
-  const functions = scorers.flatMap((scorer) => ['--eval-fn', scorer])
-  const args = [...modules, ...functions, '-d', 'rows.jsonl', '-o', 'out', '--name', 'all']
-  const { code, stderr } = await osmosis(['eval', 'run', ...args], {}, root)
-  expect([code, stderr]).toEqual([0, expect.not.stringContaining('error')])
-  const [line = ''] = readFileSync(path.join(root, 'out/all/events.jsonl'), 'utf8').split('\n')
-  expect(JSON.parse(line)).toMatchObject({
-    reward: 1,
-    scores: Object.fromEntries(scorers.map((scorer) => [scorer, 1])),
-  })
-})
+it(
+  'entrypoint, policy and eval functions each have the tsconfig.json nearest to them',
+  { tags: 'slow' },
+  async () => {
+    const root = temporaryWorkspace(files)
+    const modules = ['-m', 'near/src/main.ts', '--policy', 'policy/policy.ts']
+    const functions = scorers.flatMap((scorer) => ['--eval-fn', scorer])
+    const args = [...modules, ...functions, '-d', 'rows.jsonl', '-o', 'out', '--name', 'all']
+    const { code, stderr } = await osmosis(['eval', 'run', ...args], {}, root)
+    expect([code, stderr]).toEqual([0, expect.not.stringContaining('error')])
+    const [line = ''] = readFileSync(path.join(root, 'out/all/events.jsonl'), 'utf8').split('\n')
+    expect(JSON.parse(line)).toMatchObject({
+      reward: 1,
+      scores: Object.fromEntries(scorers.map((scorer) => [scorer, 1])),
+    })
+  },
+)

@@ -123,7 +123,7 @@ describe('osmosis eval run, when the policy fails a loop', () => {
   })
 })
 
-describe('osmosis eval run, an agent loop', { tags: 'slow' }, () => {
+describe('osmosis eval run, an agent loop', { tags: 'nightly' }, () => {
   it('continues after a row that the loop has no tools for', async () => {
     const choosy = '-m rollouts/agent-loops/faulty.ts:choosy'
     const { code, records, stderr } = await evaluate(

@@ -97,7 +97,7 @@ export const createMistral = ({ apiKey, baseURL }) => ({
   })
 })
 
-describe('osmosis eval run lets', { tags: 'slow' }, () => {
+describe('osmosis eval run lets', { tags: 'nightly' }, () => {
   it('an endpoint of osmosis.toml answer, with its model and its key, and a flag instead of either', async () => {
     const upstream = await endpoint((_, response) => say(response, 'one'))
     const root = temporaryWorkspace({
@@ -165,7 +165,7 @@ required = ["OPENAI_API_KEY"]
   },
 )
 
-describe('osmosis eval run with a model of a provider', { tags: 'slow' }, () => {
+describe('osmosis eval run with a model of a provider', { tags: 'nightly' }, () => {
   it('leaves a name with a slash alone where there is an endpoint', async () => {
     const upstream = await endpoint((_, response) => say(response, 'one'))
     const root = temporaryWorkspace(files)

@@ -46,20 +46,24 @@ describe('the secrets of an evaluation', () => {
     )
   })
 
-  it('are not in the last output of an entrypoint that cannot be loaded', async () => {
-    useProcesses()
-    const root = talkativeWorkspace({
-      'rollouts/talkative/main.ts': 'throw new Error(`wrong key: ${process.env.FIRST}`)\n',
-    })
-    const env = { FIRST: 'first-secret', SECOND: 'second-secret' }
-    const { code, stdout, stderr } = await osmosis(command, env, root)
-    expect([code, stdout, stderr]).toEqual([
-      2,
-      '',
-      expect.stringContaining('wrong key: [redacted]'),
-    ])
-    expect(stderr).not.toContain('-secret')
-  })
+  it(
+    'are not in the last output of an entrypoint that cannot be loaded',
+    { tags: 'slow' },
+    async () => {
+      useProcesses()
+      const root = talkativeWorkspace({
+        'rollouts/talkative/main.ts': 'throw new Error(`wrong key: ${process.env.FIRST}`)\n',
+      })
+      const env = { FIRST: 'first-secret', SECOND: 'second-secret' }
+      const { code, stdout, stderr } = await osmosis(command, env, root)
+      expect([code, stdout, stderr]).toEqual([
+        2,
+        '',
+        expect.stringContaining('wrong key: [redacted]'),
+      ])
+      expect(stderr).not.toContain('-secret')
+    },
+  )
 
   it('are missing when they are empty or nowhere; a bad line of a file is named, not shown', async () => {
     const root = talkativeWorkspace({

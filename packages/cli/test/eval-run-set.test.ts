@@ -36,27 +36,31 @@ function workspace(
 }
 
 describe('fields of the config of a workflow', () => {
-  it('have the values of [workflow] and --set, which the run records and eval compare shows', async () => {
-    const osmosis = workspace()
-    const before = await osmosis('eval run CONFIG --name before')
-    expect(before.stderr).toContain(
-      '  Set        max_iterations = 8\n  Set        style = {"tone":"kind"}\n',
-    )
-    expect(before.stdout).toMatch(/Reward +8\n/)
-    const after = await osmosis('eval run CONFIG --name after --workers 1 --set max_iterations=4')
-    expect(after.stdout).toMatch(/Reward +4\n/)
-    const shown = await osmosis('eval show after 0.1')
-    expect(shown.stdout).toContain('kind 4')
+  it(
+    'have the values of [workflow] and --set, which the run records and eval compare shows',
+    { tags: 'slow' },
+    async () => {
+      const osmosis = workspace()
+      const before = await osmosis('eval run CONFIG --name before')
+      expect(before.stderr).toContain(
+        '  Set        max_iterations = 8\n  Set        style = {"tone":"kind"}\n',
+      )
+      expect(before.stdout).toMatch(/Reward +8\n/)
+      const after = await osmosis('eval run CONFIG --name after --workers 1 --set max_iterations=4')
+      expect(after.stdout).toMatch(/Reward +4\n/)
+      const shown = await osmosis('eval show after 0.1')
+      expect(shown.stdout).toContain('kind 4')
 
-    const { stdout } = await osmosis('eval compare before after --json')
-    expect(JSON.parse(stdout)).toMatchObject({
-      changed: [{ name: 'config: max_iterations', before: '8', after: '4' }],
-    })
-    const text = await osmosis('eval compare before after')
-    expect(text.stdout).toMatch(/Changed +Before +After\nconfig: max_iterations +8 +4\n/)
-    const markdown = await osmosis('eval compare before after --markdown')
-    expect(markdown.stdout).toContain('| config: max\\_iterations | 8 | 4 |')
-  })
+      const { stdout } = await osmosis('eval compare before after --json')
+      expect(JSON.parse(stdout)).toMatchObject({
+        changed: [{ name: 'config: max_iterations', before: '8', after: '4' }],
+      })
+      const text = await osmosis('eval compare before after')
+      expect(text.stdout).toMatch(/Changed +Before +After\nconfig: max_iterations +8 +4\n/)
+      const markdown = await osmosis('eval compare before after --markdown')
+      expect(markdown.stdout).toContain('| config: max\\_iterations | 8 | 4 |')
+    },
+  )
 
   it('make a run of each value that --set lists, and of each model of --models, and compare them', async () => {
     const osmosis = workspace({ 'policies/other.ts': "export { policy } from './echo.ts'\n" })

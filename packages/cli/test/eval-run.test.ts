@@ -105,9 +105,12 @@ describe('osmosis eval run, a workflow', () => {
     expect(stderr).toContain(`error: ${rewards}:notANumber scored no rollout of new.\n`)
   })
 
-  it('ends with 1 and the last output of a server that exits, and logs all that it printed, however much', async () => {
-    useProcesses()
-    const main = `import { AgentWorkflow, Grader } from '@osmosis/core'
+  it(
+    'ends with 1 and the last output of a server that exits, and logs all that it printed, however much',
+    { tags: 'slow' },
+    async () => {
+      useProcesses()
+      const main = `import { AgentWorkflow, Grader } from '@osmosis/core'
 export class Verbose extends AgentWorkflow {
   async run() {
     for (let line = 0; line < 4; line++) {
@@ -125,23 +128,25 @@ export class Silent extends Grader {
   async grade() {}
 }
 `
-    const root = temporaryWorkspace({
-      'rollouts/verbose/main.ts': main,
-      'configs/eval/verbose.toml': evalConfig('verbose'),
-    })
-    const words = 'eval run configs/eval/verbose.toml --policy policies/echo.ts --limit 1 --name r'
-    const { code, stdout, stderr } = await run(words.split(' '), {}, root)
-    expect([code, stderr.length < 30_000]).toEqual([1, true])
-    expect(stdout).toContain('incomplete')
-    expect(stderr).toMatch(
-      /The rollout server exited with code 7\. Its last output:\n.*about to exit.*\nThe whole output is in .*\/r\/logs\.txt\.\n/s,
-    )
-    const folder = path.join(root, '.osmosis/evals/r')
-    expect(readFileSync(path.join(folder, 'events.jsonl'), 'utf8')).toBe('')
-    const log = readFileSync(path.join(folder, 'logs.txt'), 'utf8')
-    expect(log).toContain('about to exit')
-    const lines = log.split('\n')
-    expect(lines.filter((line) => line === 'beside')).toHaveLength(4)
-    expect(lines.filter(({ length }) => length === 1_000_000)).toHaveLength(4)
-  })
+      const root = temporaryWorkspace({
+        'rollouts/verbose/main.ts': main,
+        'configs/eval/verbose.toml': evalConfig('verbose'),
+      })
+      const words =
+        'eval run configs/eval/verbose.toml --policy policies/echo.ts --limit 1 --name r'
+      const { code, stdout, stderr } = await run(words.split(' '), {}, root)
+      expect([code, stderr.length < 30_000]).toEqual([1, true])
+      expect(stdout).toContain('incomplete')
+      expect(stderr).toMatch(
+        /The rollout server exited with code 7\. Its last output:\n.*about to exit.*\nThe whole output is in .*\/r\/logs\.txt\.\n/s,
+      )
+      const folder = path.join(root, '.osmosis/evals/r')
+      expect(readFileSync(path.join(folder, 'events.jsonl'), 'utf8')).toBe('')
+      const log = readFileSync(path.join(folder, 'logs.txt'), 'utf8')
+      expect(log).toContain('about to exit')
+      const lines = log.split('\n')
+      expect(lines.filter((line) => line === 'beside')).toHaveLength(4)
+      expect(lines.filter(({ length }) => length === 1_000_000)).toHaveLength(4)
+    },
+  )
 })

@@ -258,8 +258,11 @@ describe('the summary of a run', () => {
     ],
     ['no', withFirst({ calls: 0 })],
     ['no', rewarded(Array.from({ length: 5 }, () => [1, 1]))],
-    ['not known', rewarded([[1, 0]])],
-    ['not known', rewarded(Array.from({ length: 5 }, () => [1]))],
+    ['not known with fewer than 5 rows', rewarded([[1, 0]])],
+    [
+      'not known, because no row has several attempts',
+      rewarded(Array.from({ length: 5 }, () => [1])),
+    ],
   ])('says "ready to train: %s"', async (verdict, items) => {
     const { make, show } = folder()
     await make({ name: 'airline', rows: 5, n: 2, items })

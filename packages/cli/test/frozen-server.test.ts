@@ -9,16 +9,20 @@ import { endpoint } from './model-endpoint.ts'
 
 const { it } = onlyIf(process.platform === 'linux', 'Linux')
 
-it('a server whose threads all wait for a FIFO is unhealthy, and SIGTERM ends it', async () => {
-  const { server, url } = await frozenServer('threads', '--drain-timeout', '1')
-  const status = async (): Promise<number> => (await fetch(`${url}/health`)).status
-  await expect.poll(status, { timeout: 60_000 }).toBe(503)
-  const { detail } = (await (await fetch(`${url}/health`)).json()) as { detail: string }
-  expect(detail).toBe('The file system does not answer')
-  server.child.kill('SIGTERM')
-  await server.finished
-  expect(server.child.exitCode ?? server.child.signalCode).not.toBeNull()
-})
+it(
+  'a server whose threads all wait for a FIFO is unhealthy, and SIGTERM ends it',
+  { tags: 'slow' },
+  async () => {
+    const { server, url } = await frozenServer('threads', '--drain-timeout', '1')
+    const status = async (): Promise<number> => (await fetch(`${url}/health`)).status
+    await expect.poll(status, { timeout: 60_000 }).toBe(503)
+    const { detail } = (await (await fetch(`${url}/health`)).json()) as { detail: string }
+    expect(detail).toBe('The file system does not answer')
+    server.child.kill('SIGTERM')
+    await server.finished
+    expect(server.child.exitCode ?? server.child.signalCode).not.toBeNull()
+  },
+)
 
 it('the server of an evaluation that is killed ends, although its event loop waits for a FIFO', async () => {
   await expectServerToEndAfter('SIGKILL', ['loop'])
@@ -26,7 +30,7 @@ it('the server of an evaluation that is killed ends, although its event loop wai
 
 it(
   'the server of an evaluation that is killed ends, whatever else waits for a FIFO',
-  { tags: 'slow' },
+  { tags: 'nightly' },
   async () => {
     await expectServerToEndAfter('SIGKILL', ['threads', 'one', 'none'])
   },
@@ -50,7 +54,7 @@ it.each([
   },
 )
 
-it('a second SIGTERM ends a server at once', { tags: 'slow' }, async () => {
+it('a second SIGTERM ends a server at once', { tags: 'nightly' }, async () => {
   const { server } = await frozenServer('one')
   server.child.kill('SIGTERM')
   await server.printed(/signal received/)
@@ -67,7 +71,7 @@ it(
   },
 )
 
-it('the server of an evaluation ends with it after SIGINT', { tags: 'slow' }, async () => {
+it('the server of an evaluation ends with it after SIGINT', { tags: 'nightly' }, async () => {
   await expectServerToEndAfter('SIGINT', ['loop'])
 })
 

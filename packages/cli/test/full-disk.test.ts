@@ -49,7 +49,7 @@ const filling =
   'osmosis eval run with %i KiB free ends, says what is full and how much is free, and completes later'
 const fill = (free: number, attempts: number): Promise<void> =>
   endsAndCompletes(free, attempts, osmosis)
-it.each([[80, 12]])(filling, { tags: 'slow' }, fill)
+it.each([[80, 12]])(filling, { tags: 'nightly' }, fill)
 it.each([
   [120, 12],
   [200, 30],
@@ -87,7 +87,7 @@ it('osmosis serve with an outbox on a full disk refuses rollouts, and accepts th
 
 it(
   'osmosis worker --record on a full disk delivers its rollouts, says what is full, and ends',
-  { tags: 'slow' },
+  { tags: 'nightly' },
   async () => {
     const disk = smallDisk()
     const fake = await FakeAgentLightning.start({

@@ -36,7 +36,7 @@ describe('osmosis test --interactive, in a terminal', () => {
     expect(await session.ended).toEqual({ code: 0, rest: 'q\nInteractive session ended.\n' })
   })
 
-  it('leaves a row on q, and on Ctrl-C the whole session', async () => {
+  it('leaves a row on q, and on Ctrl-C the whole session', { tags: 'slow' }, async () => {
     const session = startInTerminal([...command, '--row', '0'])
     await session.until('> ')
     session.type('q\n')
@@ -48,7 +48,7 @@ describe('osmosis test --interactive, in a terminal', () => {
   })
 })
 
-describe('osmosis test --interactive, in a terminal', { tags: 'slow' }, () => {
+describe('osmosis test --interactive, in a terminal', { tags: 'nightly' }, () => {
   it('continues without stops, starts with the row of the flag, and explains its commands', async () => {
     const session = startInTerminal([...command, '--row', '3'])
     await session.until('[system] Add.\n[user] 1 and 1\n')

@@ -13,6 +13,7 @@ const sums = ['-d', 'data/sums.jsonl', '--policy', 'policies/adding.ts']
 
 it.each([['test', '-m', 'rollouts/agent-loops/holding.ts', '--limit', '1', ...sums]])(
   'osmosis %s ends although code of the user holds the process open',
+  { tags: 'slow' },
   async (...args) => {
     expect(await osmosis(args)).toMatchObject({ code: 0 })
   },
@@ -48,7 +49,7 @@ async function expectFullDisk(...words: string[]): Promise<void> {
 
 it(
   'continues an evaluation when the reader of its output has exited',
-  { tags: 'slow' },
+  { tags: 'nightly' },
   async () => {
     const output = temporaryFolder()
     const words = `eval run -m rollouts/agent-loops/adder.ts:agentLoop -o ${output} --name r --n 3`
@@ -59,7 +60,7 @@ it(
   },
 )
 
-it('writes the results when the reader of its output has exited', { tags: 'slow' }, async () => {
+it('writes the results when the reader of its output has exited', { tags: 'nightly' }, async () => {
   const output = path.join(temporaryFolder(), 'results.json')
   const command = [process.execPath, bin, 'test', '-m', 'rollouts/agent-loops/adder.ts:agentLoop']
   const line = [...command, ...sums, '-o', output].map((word) => `'${word}'`).join(' ')

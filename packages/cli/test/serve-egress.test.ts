@@ -48,7 +48,7 @@ describe.each(servers)('osmosis serve of $what', ({ args, route, key, body }) =>
 
   const hosts = ['127.0.0.1:1', '0x7f.1:2', '169.254.169.254', 'trainer.test', 'other.test']
 
-  it('refuses metadata addresses, and hosts that are not listed', async () => {
+  it('refuses metadata addresses, and hosts that are not listed', { tags: 'slow' }, async () => {
     const listed = ['--allow-host', 'trainer.test:80', '--allow-host', '127.0.0.1:1']
     expect(await refusedBy([...listed, '--no-private-hosts'], hosts)).toEqual([
       '0x7f.1:2',
@@ -59,7 +59,7 @@ describe.each(servers)('osmosis serve of $what', ({ args, route, key, body }) =>
 
   it(
     'refuses only metadata addresses without flags, and private hosts with a flag',
-    { tags: 'slow' },
+    { tags: 'nightly' },
     async () => {
       expect(await refusedBy([], hosts)).toEqual(['169.254.169.254'])
       expect(await refusedBy(['--no-private-hosts'], hosts)).toEqual(hosts.slice(0, 3))

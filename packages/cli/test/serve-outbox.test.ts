@@ -39,19 +39,23 @@ async function startCluster(): Promise<Cluster> {
   return cluster
 }
 
-it('osmosis serve --outbox: the next start of an agent loop delivers what the last one could not, when it can listen', async () => {
-  const keys = await deliveredKeys({
-    args: ['-m', 'rollouts/agent-loops/adder.ts:agentLoop'],
-    path: '/v1/rollout/init',
-    body: (url) => ({
-      rollout_id: 'r1',
-      server_url: url,
-      messages: [{ role: 'user', content: 'hi' }],
-      completion_params: {},
-    }),
-  })
-  expect(keys).toEqual(new Set(['r1/completed']))
-})
+it(
+  'osmosis serve --outbox: the next start of an agent loop delivers what the last one could not, when it can listen',
+  { tags: 'slow' },
+  async () => {
+    const keys = await deliveredKeys({
+      args: ['-m', 'rollouts/agent-loops/adder.ts:agentLoop'],
+      path: '/v1/rollout/init',
+      body: (url) => ({
+        rollout_id: 'r1',
+        server_url: url,
+        messages: [{ role: 'user', content: 'hi' }],
+        completion_params: {},
+      }),
+    })
+    expect(keys).toEqual(new Set(['r1/completed']))
+  },
+)
 
 it(
   'osmosis serve --outbox: the next start of an entrypoint delivers what the last one could not, when it can listen',

@@ -25,13 +25,17 @@ export class PrintingWorkflow extends CallingWorkflow {
 
 const { it } = withPrograms('script')
 
-it('a server whose terminal is closed delivers what printing rollouts in workers end with', async () => {
-  await expectDelivery('--workers 2')
-})
+it(
+  'a server whose terminal is closed delivers what printing rollouts in workers end with',
+  { tags: 'slow' },
+  async () => {
+    await expectDelivery('--workers 2')
+  },
+)
 
 it(
   'a server whose terminal is closed delivers what printing rollouts in its process end with',
-  { tags: 'slow' },
+  { tags: 'nightly' },
   async () => {
     await expectDelivery('')
   },

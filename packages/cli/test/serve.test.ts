@@ -42,6 +42,7 @@ describe('osmosis serve', () => {
     ],
   ] as const)(
     'lets rollouts run for the time of --drain-timeout when it %s',
+    { tags: 'slow' },
     async (_, begin, end) => {
       await using controller = await new FakeController().start()
       controller.hanging = true

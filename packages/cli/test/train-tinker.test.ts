@@ -31,53 +31,57 @@ it('needs a key for the hosted service, and prints the plan without a service', 
   expect(wrong.stderr).toContain('It must be three prices, such as 0.13,0.4,0.4.')
 })
 
-it('trains with the settings of its config, and names those that are not the defaults', async () => {
-  const { service, folder, args } = await prepared('configs/training/doors-settings.toml')
-  const how = ['--steps', '2', '--lr', '0.2', '--seed', '1']
-  const { code, stderr } = await osmosis([...args, ...how])
-  expect(code).toBe(0)
-  const settings = {
-    loss: 'cispo',
-    clip_low: 0.1,
-    clip_high: 4,
-    minibatches: 2,
-    max_grad_norm: 0.5,
-    weight_decay: 0.01,
-    normalize_advantages: false,
-    mask_cut_answers: true,
-    lr_schedule: 'linear',
-    passes: 3,
-    patience: 9,
-  }
-  const text = Object.entries(settings).map(([name, value]) => `${name} ${value}`)
-  expect(stderr).toContain(`Settings  ${text.join(', ')}\n`)
-  expect(stderr).toMatch(/^Calls +no limit per rollout: rolloutLimits.modelCalls sets one$/m)
-  const training = path.join(folder, 'doors-settings')
-  const records = readTrainingJournal(training)
-  const [started] = records
-  expect(started).toMatchObject({ kind: 'start', settings })
+it(
+  'trains with the settings of its config, and names those that are not the defaults',
+  { tags: 'slow' },
+  async () => {
+    const { service, folder, args } = await prepared('configs/training/doors-settings.toml')
+    const how = ['--steps', '2', '--lr', '0.2', '--seed', '1']
+    const { code, stderr } = await osmosis([...args, ...how])
+    expect(code).toBe(0)
+    const settings = {
+      loss: 'cispo',
+      clip_low: 0.1,
+      clip_high: 4,
+      minibatches: 2,
+      max_grad_norm: 0.5,
+      weight_decay: 0.01,
+      normalize_advantages: false,
+      mask_cut_answers: true,
+      lr_schedule: 'linear',
+      passes: 3,
+      patience: 9,
+    }
+    const text = Object.entries(settings).map(([name, value]) => `${name} ${value}`)
+    expect(stderr).toContain(`Settings  ${text.join(', ')}\n`)
+    expect(stderr).toMatch(/^Calls +no limit per rollout: rolloutLimits.modelCalls sets one$/m)
+    const training = path.join(folder, 'doors-settings')
+    const records = readTrainingJournal(training)
+    const [started] = records
+    expect(started).toMatchObject({ kind: 'start', settings })
 
-  // Every fifth row is held out, and no step has it.
-  expect(stderr).toMatch(/^Rows +12 to train, 4 held out$/m)
-  const { manifest } = await openRun(path.join(training, 'runs', 'before'))
-  expect(manifest.rows.map(({ source_row: row }) => row)).toEqual([0, 5, 10, 15])
-  const drawn = records.flatMap((record) => (record.kind === 'step' ? record.rows : []))
-  expect(drawn.filter((row) => row % 5 === 0)).toEqual([])
-  expect(drawn).toHaveLength(8)
+    // Every fifth row is held out, and no step has it.
+    expect(stderr).toMatch(/^Rows +12 to train, 4 held out$/m)
+    const { manifest } = await openRun(path.join(training, 'runs', 'before'))
+    expect(manifest.rows.map(({ source_row: row }) => row)).toEqual([0, 5, 10, 15])
+    const drawn = records.flatMap((record) => (record.kind === 'step' ? record.rows : []))
+    expect(drawn.filter((row) => row % 5 === 0)).toEqual([])
+    expect(drawn).toHaveLength(8)
 
-  const losses = service.sentTo('forward_backward').map((body) => body.forward_backward_input)
-  for (const loss of losses) {
-    expect(loss).toMatchObject({
-      loss_fn: 'cispo',
-      loss_fn_config: { clip_low_threshold: 0.9, clip_high_threshold: 4 },
-    })
-  }
-  const steps = service.sentTo('optim_step').map((body) => body.adam_params)
-  // Three passes in two minibatches, in each of two steps.
-  const rates = [0.2, 0.1].flatMap((rate) => Array<number>(6).fill(rate))
-  expect(steps.map((one) => one?.['learning_rate'])).toEqual(rates)
-  for (const one of steps) expect(one).toMatchObject({ weight_decay: 0.01, grad_clip_norm: 0.5 })
-})
+    const losses = service.sentTo('forward_backward').map((body) => body.forward_backward_input)
+    for (const loss of losses) {
+      expect(loss).toMatchObject({
+        loss_fn: 'cispo',
+        loss_fn_config: { clip_low_threshold: 0.9, clip_high_threshold: 4 },
+      })
+    }
+    const steps = service.sentTo('optim_step').map((body) => body.adam_params)
+    // Three passes in two minibatches, in each of two steps.
+    const rates = [0.2, 0.1].flatMap((rate) => Array<number>(6).fill(rate))
+    expect(steps.map((one) => one?.['learning_rate'])).toEqual(rates)
+    for (const one of steps) expect(one).toMatchObject({ weight_decay: 0.01, grad_clip_norm: 0.5 })
+  },
+)
 
 /** The config with further lines in `[training]`. */
 async function configWith(lines: string): Promise<string> {
@@ -248,19 +252,23 @@ it(
   },
 )
 
-it('refuses a key without repeating it, and unloads after an error', { tags: 'slow' }, async () => {
-  const { service, folder, args } = await prepared()
-  service.next('create_session', { status: 401, body: { detail: `invalid key ${key}` } })
-  const refused = await osmosis([...args, '--steps', '1'], { TINKER_API_KEY: key })
-  expect(refused.code).not.toBe(0)
-  expect(refused.stderr).toContain(
-    'The Tinker service refuses the key (401): invalid key [the key]',
-  )
+it(
+  'refuses a key without repeating it, and unloads after an error',
+  { tags: 'nightly' },
+  async () => {
+    const { service, folder, args } = await prepared()
+    service.next('create_session', { status: 401, body: { detail: `invalid key ${key}` } })
+    const refused = await osmosis([...args, '--steps', '1'], { TINKER_API_KEY: key })
+    expect(refused.code).not.toBe(0)
+    expect(refused.stderr).toContain(
+      'The Tinker service refuses the key (401): invalid key [the key]',
+    )
 
-  service.next('asample', { status: 402, body: { detail: `no credit for ${key}` } })
-  const spent = await osmosis([...args, '--steps', '1'], { TINKER_API_KEY: key })
-  expect(spent.code).not.toBe(0)
-  expect(spent.stderr).toContain('Its account has no credit left: add some and continue.')
-  expect(service.models).toEqual([])
-  expect(refused.stderr + spent.stderr + writtenIn(folder)).not.toContain(key)
-})
+    service.next('asample', { status: 402, body: { detail: `no credit for ${key}` } })
+    const spent = await osmosis([...args, '--steps', '1'], { TINKER_API_KEY: key })
+    expect(spent.code).not.toBe(0)
+    expect(spent.stderr).toContain('Its account has no credit left: add some and continue.')
+    expect(service.models).toEqual([])
+    expect(refused.stderr + spent.stderr + writtenIn(folder)).not.toContain(key)
+  },
+)

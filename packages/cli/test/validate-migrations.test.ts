@@ -320,7 +320,7 @@ describe('osmosis validate names a mistake of a migration', () => {
     expect(found).toContainEqual({ level: 'ok', check: 'reward', message: '1 for main' })
   })
 
-  it('a tool that throws', async () => {
+  it('a tool that throws', { tags: 'slow' }, async () => {
     useProcesses()
     const thrown = `throw new TypeError('shop db down')`
     const source = `import { OsmosisToolLoopAgent, rolloutModel, toModelMessages } from '@osmosis/ai-sdk'
@@ -344,7 +344,13 @@ export class Judge extends Grader {
 }
 `
     migrated(source)
-    expect(await problems()).toStrictEqual([
+    const found = await findings()
+    expect(found).toContainEqual({
+      level: 'ok',
+      check: 'tools',
+      message: 'the policy can call count',
+    })
+    expect(found.filter(({ level }) => level !== 'ok')).toStrictEqual([
       {
         level: 'warn',
         check: 'tools',

@@ -77,7 +77,7 @@ it('shows what a worker of another trainer sees, step by version of the policy',
   expect(step.stdout).toContain('policy-1')
 })
 
-it('has the step of a worker that was killed, and continues', async () => {
+it('has the step of a worker that was killed, and continues', { tags: 'slow' }, async () => {
   const { fake, train } = await gateway()
   const folder = path.join(temporaryFolder(), 'lightning')
   const args = ['worker', 'rollouts/echo/main.ts', '--agent-lightning', fake.url]

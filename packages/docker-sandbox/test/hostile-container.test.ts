@@ -44,17 +44,12 @@ describe('the exit code of a command in a container cannot be forged', () => {
     expect(await shared.box.exec(`exit ${code}`)).toMatchObject({ exitCode: code, timedOut: false })
   })
 
-  const attacks: readonly (readonly [what: string, line: string])[] = [
+  type Attack = readonly [what: string, line: string]
+  const attacks: readonly Attack[] = [
     ['writes the marks of all others to their stderr', left(forger)],
     ['makes both files equal again and again', left('while :; do cp a b; done')],
-    ['does so without the variables', left('exec env -i sh -c "while :; do cp a b; done"')],
-    ['does so and ignores signals', left('trap "" HUP INT TERM; while :; do cp a b; done')],
     ['kills every judge', left('while :; do killall -9 cmp; done')],
-    ['stops every judge', left('while :; do killall -STOP cmp sh; done')],
     ['replaces the judge', 'cp /bin/true /bin/cmp; ln -sf /bin/true /bin/cmp; chmod 777 /bin'],
-    ['puts a judge into the folder', 'cp /bin/true cmp; mkdir bin; cp /bin/true bin/cmp'],
-    ['writes profiles', 'for f in .profile .ashrc .bashrc .bash_env; do echo exit 0 > $f; done'],
-    ['writes a loader', 'echo /work/x.so > /etc/ld.so.preload; echo /work > /etc/ld.so.conf'],
     ['ends the container', 'kill -9 1; kill -9 -1; kill 1'],
     ['kills the shell that runs it', 'kill -9 $PPID; kill -9 $$'],
     [
@@ -62,10 +57,18 @@ describe('the exit code of a command in a container cannot be forged', () => {
       'echo "OCI runtime exec failed: exec failed: x: y: unknown"; exit 127',
     ],
     ['leaves as many processes as there may be', left('while :; do sleep 60 & done')],
+  ]
+  const moreAttacks: readonly Attack[] = [
+    ['does so without the variables', left('exec env -i sh -c "while :; do cp a b; done"')],
+    ['does so and ignores signals', left('trap "" HUP INT TERM; while :; do cp a b; done')],
+    ['stops every judge', left('while :; do killall -STOP cmp sh; done')],
+    ['puts a judge into the folder', 'cp /bin/true cmp; mkdir bin; cp /bin/true bin/cmp'],
+    ['writes profiles', 'for f in .profile .ashrc .bashrc .bash_env; do echo exit 0 > $f; done'],
+    ['writes a loader', 'echo /work/x.so > /etc/ld.so.preload; echo /work > /etc/ld.so.conf'],
     ['changes the limits of others', 'ulimit -f 0; ulimit -t 1; renice 19 1'],
     ['reads the memory of others', left('while :; do cat /proc/[0-9]*/mem; done')],
   ]
-  it.each(attacks)('by code that %s', async (_, line) => {
+  const expectToFail = async (_: string, line: string): Promise<void> => {
     const box = await sandbox({ maxProcesses: 40 })
     await box.write('a', 'expected')
     await box.write('b', 'something else')
@@ -78,14 +81,16 @@ describe('the exit code of a command in a container cannot be forged', () => {
       (error: { code: string }) => error.code,
     )
     expect([1, 'tool_failed']).toContain(code)
-  })
+  }
+  it.each(attacks)('by code that %s', expectToFail)
+  it.each(moreAttacks)('by code that %s', { tags: 'nightly' }, expectToFail)
 
   it('while the code runs beside the judge', async () => {
     const box = await sandbox()
     await box.write('a', 'expected')
     await box.write('b', 'something else')
     const code = box.exec(forger, { timeoutSeconds: 6 })
-    for (let time = 0; time < 10; time += 1) {
+    for (let time = 0; time < 5; time += 1) {
       expect(await box.exec(['cmp', 'a', 'b'])).toMatchObject({ exitCode: 1 })
       expect(await box.exec(['cmp', 'a', 'a'])).toMatchObject({
         exitCode: 0,

@@ -11,7 +11,7 @@ runAdapterContract(runner, 'a graph', graph)
 runAdapterContract(runner, 'a streamed graph', streamedGraph)
 runAdapterContract(runner, 'a graph without streams', { ...graph, streams: false })
 
-describe('many rollouts', { tags: 'slow' }, () => {
+describe('many rollouts', { tags: 'nightly' }, () => {
   separatesRollouts('createAgent', agent, 100)
   separatesRollouts('a streamed graph', streamedGraph, 100)
 })

@@ -22,6 +22,6 @@ prove('generate', generating)
 prove('stream', streaming)
 prove('generate without streams', { ...generating, streams: false })
 
-describe('many rollouts', { tags: 'slow' }, () => {
+describe('many rollouts', { tags: 'nightly' }, () => {
   separatesRollouts('stream', streaming, 100)
 })

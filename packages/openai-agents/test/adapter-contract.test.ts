@@ -16,6 +16,6 @@ runAdapterContract({ describe, it }, 'openai-agents that stream, without streams
   ...withoutStreams,
 })
 
-describe('many rollouts', { tags: 'slow' }, () => {
+describe('many rollouts', { tags: 'nightly' }, () => {
   separatesRollouts('openai-agents', openaiAgents, 200)
 })

@@ -28,16 +28,20 @@ function commonJsSdk(): Sdk {
 
 // The tests build on one another: a copy of the SDK can be loaded and wrapped only once.
 
-test('a run of an unknown copy of the SDK belongs to the only session there is', async () => {
-  await using server = await startPolicyServer(['hi'])
-  await rolloutOn(server).run(async () => {
-    const agent = policyAgent()
-    const session = new OsmosisMemorySession({ name: 'main' })
-    // Loaded behind the binding, as a lazy require is.
-    await commonJsSdk().run(agent, 'hello', { session })
-  })
-  expect(sampleIds(server)).toEqual(['main'])
-})
+test(
+  'a run of an unknown copy of the SDK belongs to the only session there is',
+  { tags: 'slow' },
+  async () => {
+    await using server = await startPolicyServer(['hi'])
+    await rolloutOn(server).run(async () => {
+      const agent = policyAgent()
+      const session = new OsmosisMemorySession({ name: 'main' })
+      // Loaded behind the binding, as a lazy require is.
+      await commonJsSdk().run(agent, 'hello', { session })
+    })
+    expect(sampleIds(server)).toEqual(['main'])
+  },
+)
 
 test('with several sessions it is refused, and says how to make the copy known', async () => {
   const rollout = rolloutOn({ url: 'http://policy.invalid' })

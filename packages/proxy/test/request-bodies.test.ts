@@ -162,7 +162,7 @@ describe.each(dialects)('a body for %s', (path, bodyOf) => {
   })
 })
 
-it('a body is bounded by 64 MiB where nothing else is said', { tags: 'slow' }, async () => {
+it('a body is bounded by 64 MiB where nothing else is said', { tags: 'nightly' }, async () => {
   const answers = await answersToMoreThan(64 * 1024 * 1024, dialects[0][0], {})
   const refused: unknown = expect.stringMatching(/^413 .*body: expected at most 67108864 bytes/)
   expect(answers).toEqual([refused, refused, refused, refused])

@@ -181,9 +181,13 @@ describe('the list of ended rollouts', () => {
 })
 
 describe('the folder', () => {
-  it('stays small while one rollout outlives 5,000 others and remains complete', async () => {
-    expect(await largestFolder(5_000)).toBeLessThan(12 * 1024 * 1024)
-  })
+  it(
+    'stays small while one rollout outlives 5,000 others and remains complete',
+    { tags: 'slow' },
+    async () => {
+      expect(await largestFolder(5_000)).toBeLessThan(12 * 1024 * 1024)
+    },
+  )
 
   it('has few files and a complete rollout after many processes', async () => {
     const { files, bytes } = await liveThrough(40)
@@ -285,7 +289,7 @@ describe('a damaged journal is not deleted, and the log names it', () => {
 
 it(
   'ends a record whose step is longer than the longest string, without a contradictory outcome',
-  { tags: 'slow' },
+  { tags: 'nightly' },
   async () => {
     const folder = await temporaryFolder()
     await using first = await openOutbox(folder)
@@ -302,7 +306,7 @@ const end = (key: string): string =>
 
 it(
   'the list of ended rollouts is read although it is longer than the longest string',
-  { tags: 'slow' },
+  { tags: 'nightly' },
   async () => {
     const folder = await temporaryFolder()
     const file = path.join(folder, 'ended.jsonl')

@@ -188,17 +188,21 @@ describe('a server that owns its process', () => {
     expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
   })
 
-  it('fails rollouts that outlast the drain, and exits although user code left a timer', async () => {
-    await using child = await startChild({ drainSeconds: 0.1 })
-    await child.post({ metadata: { never: true } })
-    child.kill('SIGINT')
+  it(
+    'fails rollouts that outlast the drain, and exits although user code left a timer',
+    { tags: 'slow' },
+    async () => {
+      await using child = await startChild({ drainSeconds: 0.1 })
+      await child.post({ metadata: { never: true } })
+      child.kill('SIGINT')
 
-    expect(await child.exit).toStrictEqual([0, null])
-    expect(await child.controller.bodies()).toMatchObject([
-      { status: 'failure', err_message: 'rollout server shut down' },
-      { status: 'failure', err_message: 'rollout server shut down' },
-    ])
-  })
+      expect(await child.exit).toStrictEqual([0, null])
+      expect(await child.controller.bodies()).toMatchObject([
+        { status: 'failure', err_message: 'rollout server shut down' },
+        { status: 'failure', err_message: 'rollout server shut down' },
+      ])
+    },
+  )
 
   it('ends at once on a second signal', async () => {
     await using child = await startChild()

@@ -11,6 +11,6 @@ runAdapterContract({ describe, it }, 'strands without streams', {
   concurrentRollouts: 2,
 })
 
-describe('many rollouts', { tags: 'slow' }, () => {
+describe('many rollouts', { tags: 'nightly' }, () => {
   separatesRollouts('strands', strands, 200)
 })

@@ -117,7 +117,7 @@ it('steps say which of their rows settled', async () => {
   }
 })
 
-it('a training that continues knows which rows had settled', async () => {
+it('a training that continues knows which rows had settled', { tags: 'slow' }, async () => {
   const whole = await trained({ steps: 12 })
   const folder = await temporaryFolder()
   const rollouts = await continuing()

@@ -129,53 +129,61 @@ class LikesOneLetter extends Grader {
   }
 }
 
-it('a seed repeats a training to the last bit, however many answers are sampled together, also in parts', async () => {
-  const backend = new LocalBackend({ workflow: SaysLetters, grader: LikesOneLetter })
-  const app = createRolloutServer({ backend, trajectories: false, logger: false })
-  const server = await serve(app, { port: 0, handleSignals: false })
-  onTestFinished(() => server.close())
-  const rows = ['a', 'b', 'c'].map((content, at): DatasetRow => ({
-    sourceRowIndex: at,
-    initialMessages: [{ role: 'user', content }],
-    label: 'e',
-    metadata: null,
-    otherColumns: {},
-  }))
-  const trained = async (seed: number, maxInFlight: number, starts = 1) => {
-    const folder = await temporaryFolder()
-    for (let start = 1; start < starts; start += 1) {
-      const interrupt = new AbortController()
-      const stop = () => interrupt.abort(new Error('interrupted'))
-      const part = trainedIn(folder, { seed, maxInFlight, signal: interrupt.signal, onStep: stop })
-      await expect(part).rejects.toThrow('interrupted')
+it(
+  'a seed repeats a training to the last bit, however many answers are sampled together, also in parts',
+  { tags: 'slow', timeout: 600_000 },
+  async () => {
+    const backend = new LocalBackend({ workflow: SaysLetters, grader: LikesOneLetter })
+    const app = createRolloutServer({ backend, trajectories: false, logger: false })
+    const server = await serve(app, { port: 0, handleSignals: false })
+    onTestFinished(() => server.close())
+    const rows = ['a', 'b', 'c'].map((content, at): DatasetRow => ({
+      sourceRowIndex: at,
+      initialMessages: [{ role: 'user', content }],
+      label: 'e',
+      metadata: null,
+      otherColumns: {},
+    }))
+    const trained = async (seed: number, maxInFlight: number, starts = 1) => {
+      const folder = await temporaryFolder()
+      for (let start = 1; start < starts; start += 1) {
+        const interrupt = new AbortController()
+        const stop = () => interrupt.abort(new Error('interrupted'))
+        const part = trainedIn(folder, {
+          seed,
+          maxInFlight,
+          signal: interrupt.signal,
+          onStep: stop,
+        })
+        await expect(part).rejects.toThrow('interrupted')
+      }
+      return trainedIn(folder, { seed, maxInFlight })
     }
-    return trainedIn(folder, { seed, maxInFlight })
-  }
-  const trainedIn = async (
-    folder: string,
-    { seed, ...more }: { seed: number } & Partial<TrainOptions>,
-  ) => {
-    const learner = await tableLearner({ seed, microBatchTokens: 64 }, 'CrowdedPolicy')
-    const { steps } = await train({
-      folder,
-      learner,
-      rollouts: servedRollouts({ server: { url: server.url }, sampling: { max_tokens: 40 } }),
-      rows,
-      steps: 3,
-      rowsPerStep: 2,
-      attempts: 4,
-      update: { learningRate: 0.2, epochs: 2, minibatches: 2 },
-      seed,
-      ...more,
-    })
-    await learner.export(path.join(folder, 'model'))
-    const weights = readFileSync(path.join(folder, 'model', 'weights.json'), 'utf8')
-    const { reward } = steps.at(-1)?.rollouts ?? {}
-    return { reward, drift: steps.map(({ update }) => update?.driftMax), weights }
-  }
-  const first = await trained(1, 8)
-  expect(first.reward).toBeGreaterThan(0)
-  expect(await trained(1, 1)).toEqual(first)
-  expect(await trained(1, 5, 2)).toEqual(first)
-  expect((await trained(2, 8)).weights).not.toEqual(first.weights)
-}, 600_000)
+    const trainedIn = async (
+      folder: string,
+      { seed, ...more }: { seed: number } & Partial<TrainOptions>,
+    ) => {
+      const learner = await tableLearner({ seed, microBatchTokens: 64 }, 'CrowdedPolicy')
+      const { steps } = await train({
+        folder,
+        learner,
+        rollouts: servedRollouts({ server: { url: server.url }, sampling: { max_tokens: 40 } }),
+        rows,
+        steps: 3,
+        rowsPerStep: 2,
+        attempts: 4,
+        update: { learningRate: 0.2, epochs: 2, minibatches: 2 },
+        seed,
+        ...more,
+      })
+      await learner.export(path.join(folder, 'model'))
+      const weights = readFileSync(path.join(folder, 'model', 'weights.json'), 'utf8')
+      const { reward } = steps.at(-1)?.rollouts ?? {}
+      return { reward, drift: steps.map(({ update }) => update?.driftMax), weights }
+    }
+    const first = await trained(1, 8)
+    expect(first.reward).toBeGreaterThan(0)
+    expect(await trained(1, 1, 2)).toEqual(first)
+    expect((await trained(2, 8)).weights).not.toEqual(first.weights)
+  },
+)

@@ -46,7 +46,7 @@ async function seedsOf(seed: number): Promise<ReadonlyMap<string, unknown>> {
   )
 }
 
-it('a seed repeats the seeds of all answers, which all differ', async () => {
+it('a seed repeats the seeds of all answers, which all differ', { tags: 'slow' }, async () => {
   const first = await seedsOf(1)
   // Two steps of two rows, and two evaluations of one row: two attempts with three calls each.
   expect(first.size).toBe(36)

@@ -391,7 +391,7 @@ describe('groups', () => {
 
 test(
   'a grader that exceeds the time of its rollout fails, before another worker ends the rollout',
-  { tags: 'slow' },
+  { tags: 'nightly' },
   async () => {
     const { fake, ids } = await gateway(
       [{ input: row({ grading: 'hangs' }), timeoutSeconds: 12 }],

@@ -58,6 +58,23 @@ const texts: Readonly<Record<string, string>> = {
   markdownLine: `markdownLine **${'a'.repeat(2 ** 20)}**`,
 }
 const names = Object.keys(texts)
+/** One of each kind. The others take a minute in a browser, and run every night. */
+const kinds = [
+  'quotes',
+  'listsInReach',
+  'mixed',
+  'emphasis',
+  'fences',
+  'table',
+  'html',
+  'objects',
+  'wide',
+  'numbers',
+  'proto',
+  'surrogates',
+  'bidi',
+  'lines',
+]
 
 /** Steps whose fields are not those of a trajectory, as in a folder that somebody changed. */
 const steps: readonly object[] = [
@@ -124,24 +141,33 @@ function writeTexts(root: string): void {
 
 const inBrowser = ViewerInBrowser.forTests((root) => writeTexts(root))
 
+async function expectReadable(name: string): Promise<void> {
+  const { page, problems } = await inBrowser.open(`#/run/texts?sel=${names.indexOf(name)}.1`)
+  const shown = reader(page)
+  await shown.locator('.step', { hasText: 'before' }).first().waitFor()
+  await shown.locator('.step', { hasText: 'after' }).last().waitFor()
+  expect(await shown.locator('.step').count()).toBe(4)
+  expect(await shown.locator('.step .said').nth(1).textContent()).toContain(name)
+  // Any text can be folded out and seen as it was written.
+  for (const fold of await shown.locator('button.fold').all()) await fold.click()
+  await press(page, 'm')
+  expect(await shown.locator('.step .said').nth(1).textContent()).toContain(name)
+  await press(page, 'm')
+  await go(page, `#/run/texts?sel=${names.indexOf('proto')}.1`)
+  await shown.locator('.step').getByText('constructor').first().waitFor()
+  expect(await page.evaluate('({}).x ?? ({}).y ?? null')).toBeNull()
+  expect(problems).toEqual([])
+}
+
+const isReadable = 'is read in full around it, and so is the next rollout: %s'
+
 describe('whatever a model says', () => {
-  it.each(names)('is read in full around it, and so is the next rollout: %s', async (name) => {
-    const { page, problems } = await inBrowser.open(`#/run/texts?sel=${names.indexOf(name)}.1`)
-    const shown = reader(page)
-    await shown.locator('.step', { hasText: 'before' }).first().waitFor()
-    await shown.locator('.step', { hasText: 'after' }).last().waitFor()
-    expect(await shown.locator('.step').count()).toBe(4)
-    expect(await shown.locator('.step .said').nth(1).textContent()).toContain(name)
-    // Any text can be folded out and seen as it was written.
-    for (const fold of await shown.locator('button.fold').all()) await fold.click()
-    await press(page, 'm')
-    expect(await shown.locator('.step .said').nth(1).textContent()).toContain(name)
-    await press(page, 'm')
-    await go(page, `#/run/texts?sel=${names.indexOf('proto')}.1`)
-    await shown.locator('.step').getByText('constructor').first().waitFor()
-    expect(await page.evaluate('({}).x ?? ({}).y ?? null')).toBeNull()
-    expect(problems).toEqual([])
-  })
+  it.each(kinds)(isReadable, expectReadable)
+  it.each(names.filter((name) => !kinds.includes(name)))(
+    isReadable,
+    { tags: 'nightly' },
+    expectReadable,
+  )
 
   it.each(steps.map((step, at) => [at, JSON.stringify(step)] as const))(
     'keeps the other steps readable where a step is none: %i, %s',
@@ -157,7 +183,7 @@ describe('whatever a model says', () => {
     },
   )
 
-  it('is read in a report, too', async () => {
+  it('is read in a report, too', { tags: 'slow' }, async () => {
     const file = path.join(inBrowser.root, 'texts.html')
     await exportReport({ run: path.join(inBrowser.root, 'texts'), file, transcripts: 'all' })
     const { page, problems } = await inBrowser.openUrl(pathToFileURL(file).href)

@@ -53,7 +53,7 @@ const printsWhole = async (place: string, least: number, what?: string): Promise
 describe('a printed page', { tags: 'slow' }, () => {
   it.each([
     ['#/', 1],
-    ['#/run/airline-base?sel=0.2', 2],
+    ['#/run/airline-base?sel=0.2', 2, '.step'],
     ['#/compare/airline-base/airline-two', 2],
     ['#/training/long', 3, '.rowlist .line'],
   ])(isWhole, printsWhole)
@@ -76,7 +76,7 @@ describe('a printed page', () => {
   })
 
   it('has the open transcript to its end, unfolded, and no buttons', async () => {
-    const { page } = await printed('#/run/airline-base?sel=0.2')
+    const { page } = await printed('#/run/airline-base?sel=0.2', '.step')
     await reader(page).locator('.step.system .said').waitFor()
     expect(await reader(page).locator('.folded').count()).toBe(0)
     expect(await reader(page).locator('details:not([open])').count()).toBe(0)

@@ -11,6 +11,6 @@ const samples = [
 
 testOutcomes(rowsOfQueue.filter(({ situation }) => samples.includes(situation)))
 
-describe('all other outcomes', { tags: 'slow' }, () => {
+describe('all other outcomes', { tags: 'nightly' }, () => {
   testOutcomes(rowsOfQueue.filter(({ situation }) => !samples.includes(situation)))
 })

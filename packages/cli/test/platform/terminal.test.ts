@@ -20,20 +20,24 @@ it('somebody who logs in sees the code, and is logged in once it is allowed', as
   expect(rest).not.toContain('device-token')
 })
 
-it('a question is answered at the keyboard, and with no by an empty line', async () => {
-  const user = await platformUser()
-  const no = inTerminal(user, 'auth logout')
-  await no.until('[y/N] ')
-  no.type('\r')
-  expect(await no.ended).toEqual({ code: 0, rest: expect.stringContaining('Still logged in.') })
-  expect(user.platform.calls).toEqual([])
+it(
+  'a question is answered at the keyboard, and with no by an empty line',
+  { tags: 'slow' },
+  async () => {
+    const user = await platformUser()
+    const no = inTerminal(user, 'auth logout')
+    await no.until('[y/N] ')
+    no.type('\r')
+    expect(await no.ended).toEqual({ code: 0, rest: expect.stringContaining('Still logged in.') })
+    expect(user.platform.calls).toEqual([])
 
-  const yes = inTerminal(user, 'auth logout')
-  await yes.until('[y/N] ')
-  yes.type('y\r')
-  expect(await yes.ended).toEqual({ code: 0, rest: expect.stringContaining('Logged out') })
-  expect(user.platform.calls).toEqual(['DELETE tokens/token-1'])
-})
+    const yes = inTerminal(user, 'auth logout')
+    await yes.until('[y/N] ')
+    yes.type('y\r')
+    expect(await yes.ended).toEqual({ code: 0, rest: expect.stringContaining('Logged out') })
+    expect(user.platform.calls).toEqual(['DELETE tokens/token-1'])
+  },
+)
 
 it('Ctrl-C at a question ends with 130 and does nothing', async () => {
   const user = await platformUser()

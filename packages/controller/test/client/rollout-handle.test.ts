@@ -245,7 +245,7 @@ describe('a result that is not answered', () => {
 })
 
 describe.concurrent('a server that says nothing', () => {
-  it('is polled again after wait + 10 s', async ({ onTestFinished }) => {
+  it('is polled again after wait + 10 s', { tags: 'slow' }, async ({ onTestFinished }) => {
     const { server, client } = await connect({}, onTestFinished)
     server.waitSeconds = 0.01
     server.next.result.push(silence)
@@ -265,7 +265,7 @@ describe.concurrent('a server that says nothing', () => {
     })
   })
 
-  it('has 5 s beyond its time for draining', async ({ onTestFinished }) => {
+  it('has 5 s beyond its time for draining', { tags: 'slow' }, async ({ onTestFinished }) => {
     const { server, client } = await connect({}, onTestFinished)
     server.next.drain.push(silence)
     await expect(client.drain({ timeoutSeconds: 0.5 })).rejects.toMatchObject({

@@ -58,12 +58,16 @@ const advice = {
     'Cannot read the dataset rows.parquet: Parquet needs two packages that are not installed. Run: npm install hyparquet hyparquet-compressors',
 }
 
-it('without its packages reading Parquet says what to install, and other formats are read', async () => {
-  const missing = ['hyparquet', 'hyparquet-compressors']
-  expect(await readWithout(missing, 'rows.parquet', 'rows.csv')).toEqual([advice, [row]])
-})
+it(
+  'without its packages reading Parquet says what to install, and other formats are read',
+  { tags: 'slow' },
+  async () => {
+    const missing = ['hyparquet', 'hyparquet-compressors']
+    expect(await readWithout(missing, 'rows.parquet', 'rows.csv')).toEqual([advice, [row]])
+  },
+)
 
-it('without one of its packages reading Parquet says the same', { tags: 'slow' }, async () => {
+it('without one of its packages reading Parquet says the same', { tags: 'nightly' }, async () => {
   expect(await readWithout(['hyparquet-compressors'], 'rows.parquet')).toEqual([advice])
 })
 

@@ -78,7 +78,7 @@ describe('a table that is too wide or has a cell that is too large', () => {
     expect(await problemsAs('rows.parquet', parquet(columns))).toEqual([`- ${wide}`])
   })
 
-  it('is refused for the row of its cell', { tags: 'slow' }, async () => {
+  it('is refused for the row of its cell', { tags: 'nightly' }, async () => {
     const text = csv([
       ['user_prompt', 'label'],
       ['a', '1'],

@@ -10,7 +10,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { isRunning, onlyIf } from '../../../../test/kit/index.ts'
 import { openPolicy } from './pool-under-test.ts'
 
-it('workers exit with their parent, even when their code blocks', async () => {
+it('workers exit with their parent, even when their code blocks', { tags: 'slow' }, async () => {
   const policy = await openPolicy()
   const parent = startParent(policy.url, 'ask loop', 'wait')
   const pids = JSON.parse(await parent.next()) as number[]

@@ -5,16 +5,20 @@ import { expect, it, describe } from 'vitest'
 
 import { type Ended, openPool, runRollout } from './pool-under-test.ts'
 
-it('a worker that ends after it finished a rollout is replaced immediately every time', async () => {
-  const { pool, ends } = await openPool({ workers: 1 })
-  for (let n = 0; n < 2; n += 1) {
-    const { completion } = await runRollout(pool, 'nothing')
-    expect(completion.failure).toBeNull()
-    for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
-    await expect.poll(() => ends.length).toBe(n + 1)
-  }
-  expect(ends.map(({ restartMs }) => restartMs)).toEqual([0, 0])
-})
+it(
+  'a worker that ends after it finished a rollout is replaced immediately every time',
+  { tags: 'slow' },
+  async () => {
+    const { pool, ends } = await openPool({ workers: 1 })
+    for (let n = 0; n < 2; n += 1) {
+      const { completion } = await runRollout(pool, 'nothing')
+      expect(completion.failure).toBeNull()
+      for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+      await expect.poll(() => ends.length).toBe(n + 1)
+    }
+    expect(ends.map(({ restartMs }) => restartMs)).toEqual([0, 0])
+  },
+)
 
 it('a rollout whose worker ended gets its turn in another one, although others arrive there all the time', async () => {
   const folder = await temporaryFolder()
@@ -32,7 +36,7 @@ it('a rollout whose worker ended gets its turn in another one, although others a
   for (const other of await Promise.all(others)) expect(other.completion.failure).toBeNull()
 })
 
-describe('a worker that has ended', { tags: 'slow' }, () => {
+describe('a worker that has ended', { tags: 'nightly' }, () => {
   it('is replaced immediately when it had a suspected rollout, which is the likely cause', async () => {
     const { pool, ends } = await openPool({ workers: 1 })
     await runRollout(pool, 'nothing')
@@ -73,7 +77,7 @@ it(
 
 it(
   'the start fails with the reason after a first worker was killed three times while it loaded',
-  { tags: 'slow' },
+  { tags: 'nightly' },
   async () => {
     const folder = await temporaryFolder()
     const opening = openPool({
@@ -91,7 +95,7 @@ it(
 
 it(
   'a worker that is killed while it loads for the first time is started again',
-  { tags: 'slow' },
+  { tags: 'nightly' },
   async () => {
     const folder = await temporaryFolder()
     const { pool, ends } = await openPool({

@@ -264,40 +264,44 @@ it('a training whose update lost its answer saves nothing of it, and makes it on
   expect(result.steps.map(({ batch }) => batch.stale)).toEqual([0, 0, 0])
 })
 
-it('counts all that was used: after a kill, and when an older state is loaded', async () => {
-  const service = await startedService()
-  const folder = await temporaryFolder()
-  const prompts = (): number =>
-    service
-      .sentTo('asample')
-      .flatMap(({ prompt }) => prompt?.chunks ?? [])
-      .reduce((sum, { tokens }) => sum + tokens.length, 0)
-  const trained = (): number =>
-    service
-      .sentTo('forward_backward')
-      .flatMap((body) => body.forward_backward_input?.data ?? [])
-      // The service gets sequences without their last token.
-      .reduce((sum, datum) => sum + (datum.model_input.chunks[0]?.tokens.length ?? 0) + 1, 0)
-  const first = await opened(service)
-  // What comes after the last checkpoint is used, too.
-  await train({ ...training(first, folder, 3), checkpointEvery: 9 })
-  await first.update(batchOf(sequence), anyDrift)
-  const before = first.usage
-  expect(before).toEqual({
-    promptTokens: prompts(),
-    sampledTokens: expect.any(Number),
-    trainedTokens: trained(),
-  })
+it(
+  'counts all that was used: after a kill, and when an older state is loaded',
+  { tags: 'slow' },
+  async () => {
+    const service = await startedService()
+    const folder = await temporaryFolder()
+    const prompts = (): number =>
+      service
+        .sentTo('asample')
+        .flatMap(({ prompt }) => prompt?.chunks ?? [])
+        .reduce((sum, { tokens }) => sum + tokens.length, 0)
+    const trained = (): number =>
+      service
+        .sentTo('forward_backward')
+        .flatMap((body) => body.forward_backward_input?.data ?? [])
+        // The service gets sequences without their last token.
+        .reduce((sum, datum) => sum + (datum.model_input.chunks[0]?.tokens.length ?? 0) + 1, 0)
+    const first = await opened(service)
+    // What comes after the last checkpoint is used, too.
+    await train({ ...training(first, folder, 3), checkpointEvery: 9 })
+    await first.update(batchOf(sequence), anyDrift)
+    const before = first.usage
+    expect(before).toEqual({
+      promptTokens: prompts(),
+      sampledTokens: expect.any(Number),
+      trainedTokens: trained(),
+    })
 
-  const second = await opened(service)
-  const result = await train(training(second, folder, 4))
-  expect(second.usage.promptTokens).toBe(prompts())
-  expect(second.usage.trainedTokens).toBe(trained())
-  expect(second.usage.sampledTokens).toBeGreaterThan(before.sampledTokens)
-  const all = second.usage
-  await second.load(path.join(folder, result.best?.folder ?? ''))
-  expect(second.usage).toEqual(all)
-})
+    const second = await opened(service)
+    const result = await train(training(second, folder, 4))
+    expect(second.usage.promptTokens).toBe(prompts())
+    expect(second.usage.trainedTokens).toBe(trained())
+    expect(second.usage.sampledTokens).toBeGreaterThan(before.sampledTokens)
+    const all = second.usage
+    await second.load(path.join(folder, result.best?.folder ?? ''))
+    expect(second.usage).toEqual(all)
+  },
+)
 
 it('refuses to continue with another chat template or tokenizer', async () => {
   const service = await startedService()
@@ -379,51 +383,59 @@ it('says what to do when the service holds as many models as it can', async () =
   expect((await opened(service)).version).toBe(0)
 })
 
-it('unloads the model after an error at the start, and when a training is interrupted', async () => {
-  const service = await startedService()
-  const nowhere = opened(service, { tokenizer: undefined })
-  await expect(nowhere).rejects.toMatchObject({
-    code: 'invalid_config',
-    message: expect.stringContaining('No folder with the tokenizer of token-model was given.'),
-  })
-  expect(service.sentTo('create_model')).toHaveLength(1)
-  expect(service.models).toEqual([])
+it(
+  'unloads the model after an error at the start, and when a training is interrupted',
+  { tags: 'slow' },
+  async () => {
+    const service = await startedService()
+    const nowhere = opened(service, { tokenizer: undefined })
+    await expect(nowhere).rejects.toMatchObject({
+      code: 'invalid_config',
+      message: expect.stringContaining('No folder with the tokenizer of token-model was given.'),
+    })
+    expect(service.sentTo('create_model')).toHaveLength(1)
+    expect(service.models).toEqual([])
 
-  // A folder that the service names is used.
-  service.tokenizer = await tokenModelFolder()
-  const learner = await opened(service, { tokenizer: undefined })
-  const folder = await temporaryFolder()
-  const interrupted = new AbortController()
-  const trained = train({
-    ...training(learner, folder, 9),
-    checkpointEvery: 5,
-    signal: interrupted.signal,
-    onProgress: (run, { done }) => {
-      if (run === 'step-0003' && done > 0) interrupted.abort(new Error('enough'))
-    },
-  })
-  await expect(trained).rejects.toThrow('enough')
-  // What was learned is saved, although no checkpoint was due.
-  expect(existsSync(path.join(folder, 'checkpoints', 'step-0002', 'tinker.json'))).toBe(true)
-  await learner.close()
-  expect(service.models).toEqual([])
-})
+    // A folder that the service names is used.
+    service.tokenizer = await tokenModelFolder()
+    const learner = await opened(service, { tokenizer: undefined })
+    const folder = await temporaryFolder()
+    const interrupted = new AbortController()
+    const trained = train({
+      ...training(learner, folder, 9),
+      checkpointEvery: 5,
+      signal: interrupted.signal,
+      onProgress: (run, { done }) => {
+        if (run === 'step-0003' && done > 0) interrupted.abort(new Error('enough'))
+      },
+    })
+    await expect(trained).rejects.toThrow('enough')
+    // What was learned is saved, although no checkpoint was due.
+    expect(existsSync(path.join(folder, 'checkpoints', 'step-0002', 'tinker.json'))).toBe(true)
+    await learner.close()
+    expect(service.models).toEqual([])
+  },
+)
 
-it('ends the training when the service no longer has the model, and continues with it later', async () => {
-  const service = await startedService()
-  const folder = await temporaryFolder()
-  const learner = await opened(service)
-  const trained = train({
-    ...training(learner, folder, 3),
-    onStep: ({ step }) => {
-      if (step === 1) service.restart()
-    },
-  })
-  await expect(trained).rejects.toMatchObject({ code: 'learner_error', status: 404 })
-  await learner.close()
+it(
+  'ends the training when the service no longer has the model, and continues with it later',
+  { tags: 'slow' },
+  async () => {
+    const service = await startedService()
+    const folder = await temporaryFolder()
+    const learner = await opened(service)
+    const trained = train({
+      ...training(learner, folder, 3),
+      onStep: ({ step }) => {
+        if (step === 1) service.restart()
+      },
+    })
+    await expect(trained).rejects.toMatchObject({ code: 'learner_error', status: 404 })
+    await learner.close()
 
-  const result = await train(training(await opened(service), folder, 3))
-  expect(result.steps.map(({ step }) => step)).toEqual([1, 2, 3])
-  // The rollouts that the loss ended were run again.
-  for (const { rollouts } of result.steps) expect(rollouts.failed).toBe(0)
-})
+    const result = await train(training(await opened(service), folder, 3))
+    expect(result.steps.map(({ step }) => step)).toEqual([1, 2, 3])
+    // The rollouts that the loss ended were run again.
+    for (const { rollouts } of result.steps) expect(rollouts.failed).toBe(0)
+  },
+)
