@@ -187,9 +187,12 @@ describe('whatever is written under GITHUB_ACTIONS', () => {
     )
   })
 
-  it('includes the log of serve and what code of the user prints, in its process and in workers', { tags: 'slow' }, async () => {
-    const root = temporaryWorkspace({
-      'rollouts/said/main.ts': `
+  it(
+    'includes the log of serve and what code of the user prints, in its process and in workers',
+    { tags: 'slow' },
+    async () => {
+      const root = temporaryWorkspace({
+        'rollouts/said/main.ts': `
         import { AgentWorkflow } from '@osmosis/core'
         const said = ${JSON.stringify(attack)}
         export class Said extends AgentWorkflow {
@@ -200,28 +203,29 @@ describe('whatever is written under GITHUB_ACTIONS', () => {
             throw new Error(said)
           }
         }`,
-    })
-    for (const flags of [[], ['--workers', '1']]) {
-      const args = [
-        'serve',
-        'rollouts/said/main.ts',
-        '--port',
-        '0',
-        '--no-trajectories',
-        '--log-level',
-        'debug',
-      ]
-      const serving = startOsmosis([...args, ...flags], inGitHub, root)
-      const [, url = ''] = await serving.printed(/Listening on (\S+)/)
-      await sendRow(url, root)
-      serving.child.kill('SIGTERM')
-      const { stdout, stderr } = await serving.finished
-      expect(stdout).toContain('from a model')
-      expect(stderr).toContain('text before')
-      expect(commandsIn(stdout)).toEqual([])
-      expect(commandsIn(stderr)).toEqual([])
-    }
-  })
+      })
+      for (const flags of [[], ['--workers', '1']]) {
+        const args = [
+          'serve',
+          'rollouts/said/main.ts',
+          '--port',
+          '0',
+          '--no-trajectories',
+          '--log-level',
+          'debug',
+        ]
+        const serving = startOsmosis([...args, ...flags], inGitHub, root)
+        const [, url = ''] = await serving.printed(/Listening on (\S+)/)
+        await sendRow(url, root)
+        serving.child.kill('SIGTERM')
+        const { stdout, stderr } = await serving.finished
+        expect(stdout).toContain('from a model')
+        expect(stderr).toContain('text before')
+        expect(commandsIn(stdout)).toEqual([])
+        expect(commandsIn(stderr)).toEqual([])
+      }
+    },
+  )
 })
 
 it('the first failure of a run is one line of ordinary length, where the output has no width', async () => {
