@@ -167,6 +167,14 @@ it.each([
   }
 })
 
+it('rows that a config of another rollout names are not taken', async () => {
+  project()
+  await run(['rollout', 'init', 'other', '--framework', 'strands', '--no-install'])
+  expect(existsSync(here('data/other.jsonl'))).toBe(true)
+  expect((await init('--framework', 'strands')).stderr).not.toContain('rows that are there')
+  expect(existsSync(here('data/one.jsonl'))).toBe(true)
+})
+
 function lineOf(name: string, text: string): number {
   const source = readFileSync(here(name), 'utf8')
   return source.slice(0, source.indexOf(text)).split('\n').length

@@ -1,5 +1,5 @@
-import { existsSync, readdirSync } from 'node:fs'
-import { readFile, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 
@@ -94,7 +94,7 @@ async function init(name: string, flags: InitFlags): Promise<number> {
   const manifestFile = path.join(root, 'package.json')
   const manifest = extendedManifest(await readFile(manifestFile, 'utf8'), framework)
   const { existing: isExisting = false } = flags
-  const rows = isExisting ? existingRows(root, name) : undefined
+  const rows = isExisting ? await existingRows(root, name) : undefined
   const common = workspaceFiles({
     folder: path.basename(root),
     rollout: name,
@@ -103,9 +103,7 @@ async function init(name: string, flags: InitFlags): Promise<number> {
   })
   const missing = needed.filter((file) => !existsSync(path.join(root, file)))
   const files = new Map([
-    ...(isExisting
-      ? existingRolloutFiles(name, framework, rows)
-      : rolloutFiles(name, framework)),
+    ...(isExisting ? existingRolloutFiles(name, framework, rows) : rolloutFiles(name, framework)),
     ...missing.map((file) => [file, common.get(file) ?? ''] as const),
   ])
   await writeNewFiles(root, files)
@@ -152,16 +150,33 @@ async function init(name: string, flags: InitFlags): Promise<number> {
 
 /**
  * The name of the dataset in `data/` whose rows a rollout for an agent that exists takes: the one that is called as the rollout, else the only
- * one. Undefined when there is none, and when it takes the user to choose.
+ * one that no config names. Undefined when there is none, and when it takes the user to choose.
  */
-function existingRows(root: string, name: string): string | undefined {
-  const folder = path.join(root, 'data')
-  const files = existsSync(folder) ? readdirSync(folder) : []
+async function existingRows(root: string, name: string): Promise<string | undefined> {
   // Configs hold the name between quotation marks.
-  const datasets = files.filter((file) => /^[^"\\]+\.(?:jsonl|ndjson|csv|parquet)$/.test(file))
-  const [only, ...others] = datasets
+  const datasets = (await filesIn(path.join(root, 'data'))).filter((file) =>
+    /^[^"\\]+\.(?:jsonl|ndjson|csv|parquet)$/.test(file),
+  )
   const own = datasets.find((file) => path.parse(file).name === name)
-  return own ?? (others.length === 0 ? only : undefined)
+  if (own !== undefined) return own
+  const configs = await textsBelow(path.join(root, 'configs'))
+  const [only, ...others] = datasets.filter(
+    (file) => !configs.some((text) => text.includes(path.parse(file).name)),
+  )
+  return others.length === 0 ? only : undefined
+}
+
+async function filesIn(folder: string): Promise<string[]> {
+  return existsSync(folder) ? readdir(folder) : []
+}
+
+async function textsBelow(folder: string): Promise<string[]> {
+  if (!existsSync(folder)) return []
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+  const files = entries.filter((entry) => entry.isFile())
+  return Promise.all(
+    files.map(async (file) => readFile(path.join(file.parentPath, file.name), 'utf8')),
+  )
 }
 
 /** The workspace, else the nearest folder with a package.json, which becomes a workspace. */
