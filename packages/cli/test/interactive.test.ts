@@ -36,7 +36,7 @@ describe('osmosis test --interactive, in a terminal', () => {
     expect(await session.ended).toEqual({ code: 0, rest: 'q\nInteractive session ended.\n' })
   })
 
-  it('leaves a row on q, and on Ctrl-C the whole session', { tags: 'slow' }, async () => {
+  it('leaves a row on q, and on Ctrl-C the whole session', { tags: 'nightly' }, async () => {
     const session = startInTerminal([...command, '--row', '0'])
     await session.until('> ')
     session.type('q\n')

@@ -41,7 +41,7 @@ async function startCluster(): Promise<Cluster> {
 
 it(
   'osmosis serve --outbox: the next start of an agent loop delivers what the last one could not, when it can listen',
-  { tags: 'slow' },
+  { tags: 'nightly' },
   async () => {
     const keys = await deliveredKeys({
       args: ['-m', 'rollouts/agent-loops/adder.ts:agentLoop'],

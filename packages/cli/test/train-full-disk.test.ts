@@ -1,4 +1,4 @@
-// @module-tag slow
+// @module-tag nightly
 import path from 'node:path'
 
 import { readTrainingJournal } from '@osmosis/eval'
