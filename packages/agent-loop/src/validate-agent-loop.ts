@@ -4,7 +4,7 @@ import { codeLine, UserCode } from '@osmosis/server/execution'
 import type { FunctionTool } from '@osmosis/protocol/wire'
 
 import type { RolloutAgentLoop, RolloutRequest } from './rollout-agent-loop.ts'
-import { toFunctionTool, type ToolInput } from './tools/function-tool.ts'
+import { isStandardJsonSchema, toFunctionTool, type ToolInput } from './tools/function-tool.ts'
 
 /** A problem of an agent loop (`error`), or a likely one (`warning`). */
 export interface ValidationIssue {
@@ -191,14 +191,14 @@ function* functionProblems(
     const message = `'description' must be a string, got ${typeName(description)}`
     yield problem('INVALID_FUNCTION_DESCRIPTION', `${field}.description`, message)
   }
-  if (parameters === undefined || parameters === null) return
-  if (!isJsonObject(parameters) && typeof parameters !== 'function') {
-    yield problem(
-      'INVALID_PARAMETERS_TYPE',
-      `${field}.parameters`,
-      `'parameters' must be an object`,
-    )
-  } else if (isJsonObject(parameters) && !('~standard' in parameters)) {
+  if (parameters === undefined || parameters === null || isStandardJsonSchema(parameters)) return
+  if (!isJsonObject(parameters) || '~standard' in parameters) {
+    const got = isJsonObject(parameters)
+      ? 'a schema that cannot be converted'
+      : typeName(parameters)
+    const message = `'parameters' must be a JSON Schema, or a schema whose library can convert it to one (zod can since 4.2), got ${got}`
+    yield problem('INVALID_PARAMETERS_TYPE', `${field}.parameters`, message)
+  } else {
     const { type = 'object' } = parameters
     if (type === 'object') return
     const message = `'parameters.type' should be 'object'`

@@ -1,4 +1,4 @@
-import { functionTool } from '@osmosis/agent-loop'
+import { functionTool, type StandardJsonSchema } from '@osmosis/agent-loop'
 import { statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
@@ -19,6 +19,12 @@ const add = {
   },
 }
 
+/** A schema of a library whose schemas are functions. */
+function functionSchema(schema: Record<string, unknown>): StandardJsonSchema {
+  const jsonSchema = { input: () => schema }
+  return Object.assign(() => true, { '~standard': { version: 1, vendor: 'test', jsonSchema } })
+}
+
 describe('accepting a rollout', () => {
   it('answers 202 with the complete tools, and the keys that clients require', async () => {
     const tools = [
@@ -29,6 +35,10 @@ describe('accepting a rollout', () => {
         description: 'Search',
         parameters: z.object({ query: z.string().describe('what for'), limit: z.int().optional() }),
         strict: true,
+      }),
+      functionTool({
+        name: 'sleep',
+        parameters: functionSchema({ type: 'object', properties: { hours: { type: 'number' } } }),
       }),
     ]
     await using running = await startApp({ loop: loopOf(answerOnce, () => tools) })
@@ -68,6 +78,19 @@ describe('accepting a rollout', () => {
                 required: ['query'],
               },
               strict: true,
+            },
+          },
+          {
+            type: 'function',
+            function: {
+              name: 'sleep',
+              description: '',
+              parameters: {
+                type: 'object',
+                properties: { hours: { type: 'number' } },
+                required: [],
+              },
+              strict: false,
             },
           },
         ],

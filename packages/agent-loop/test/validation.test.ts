@@ -15,6 +15,8 @@ import { describe, expect, it, vi } from 'vitest'
 
 import { answerOnce, loopOf } from './running-app.ts'
 
+const mustBeASchema =
+  "'parameters' must be a JSON Schema, or a schema whose library can convert it to one (zod can since 4.2)"
 const good = { name: 'f', description: 'does f', parameters: { type: 'object' } }
 
 async function issuesOf(tools: unknown): Promise<string[]> {
@@ -88,7 +90,17 @@ describe('validating an agent loop', () => {
     ],
     [
       [{ type: 'function', function: { ...good, parameters: [] } }],
-      ["[INVALID_PARAMETERS_TYPE] tools[0].function.parameters: 'parameters' must be an object"],
+      [`[INVALID_PARAMETERS_TYPE] tools[0].function.parameters: ${mustBeASchema}, got array`],
+    ],
+    [
+      [{ type: 'function', function: { ...good, parameters: () => ({}) } }],
+      [`[INVALID_PARAMETERS_TYPE] tools[0].function.parameters: ${mustBeASchema}, got function`],
+    ],
+    [
+      [{ type: 'function', function: { ...good, parameters: { '~standard': { vendor: 'zod' } } } }],
+      [
+        `[INVALID_PARAMETERS_TYPE] tools[0].function.parameters: ${mustBeASchema}, got a schema that cannot be converted`,
+      ],
     ],
     [
       [{ type: 'function', function: { ...good, parameters: { type: 'array' } } }],

@@ -60,11 +60,16 @@ export function toFunctionTool({ type, function: declared }: ToolInput): Functio
 }
 
 function toJsonSchema(parameters: ToolInput['function']['parameters']): JsonSchema {
-  if (!isStandardSchema(parameters)) return parameters ?? {}
+  if (!isStandardJsonSchema(parameters)) return parameters ?? {}
   const { $schema: _, ...schema } = parameters['~standard'].jsonSchema.input({ target: 'draft-07' })
   return schema
 }
 
-function isStandardSchema(value: unknown): value is StandardJsonSchema {
-  return typeof value === 'object' && value !== null && '~standard' in value
+/** True for a schema that its library can convert to JSON Schema. Schemas of some libraries are functions. */
+export function isStandardJsonSchema(value: unknown): value is StandardJsonSchema {
+  if ((typeof value !== 'object' || value === null) && typeof value !== 'function') return false
+  const standard = (value as Partial<StandardJsonSchema>)['~standard'] as
+    | Partial<StandardJsonSchema['~standard']>
+    | undefined
+  return typeof standard?.jsonSchema?.input === 'function'
 }
