@@ -82,8 +82,8 @@ export class DockerSandbox implements Sandbox {
   /**
    * Starts the container.
    *
-   * @throws OsmosisError with code `tool_failed` when the daemon cannot be reached, or has no such image and cannot
-   * pull it; `invalid_config` for a limit that is none
+   * @throws OsmosisError with code `tool_failed` when the daemon cannot be reached, has no such image and cannot
+   * pull it, or refuses the container; `invalid_config` for a limit that is none; the reason of `signal`
    */
   static async start(options: DockerSandboxOptions): Promise<DockerSandbox> {
     const limits = sandboxLimits(options)

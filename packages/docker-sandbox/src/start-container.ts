@@ -10,7 +10,10 @@ export interface DockerSandboxOptions extends SandboxLimits, ReadOptions {
    * The image, such as `python:3.13-slim`; pulled where it is missing. It needs `sh`, `cat`, `chmod`, `mkdir` and `sleep`.
    */
   readonly image: string
-  /** Who runs commands. Default: the user of the image; 65534 where that is root. */
+  /**
+   * Who runs commands. Default: the user of the image; 65534 where that is root. Where this user may not start a shell or write
+   * to the folder, root is the default, without the capabilities of root.
+   */
   readonly user?: string
   /** Label `osmosis.run` of the container, by which a clean-up finds it. Default: the id of this process. */
   readonly run?: string
@@ -92,13 +95,20 @@ async function create(docker: Docker, settings: ContainerSettings): Promise<Dock
   try {
     return await createLimited(docker, settings)
   } catch (error) {
-    if (statusOf(error) !== 404) throw unreachable(error)
+    if (statusOf(error) !== 404) throw creationError(error)
   }
-  await pull(docker, settings.image)
-  return createLimited(docker, settings)
+  await pull(docker, settings)
+  try {
+    return await createLimited(docker, settings)
+  } catch (error) {
+    throw creationError(error)
+  }
 }
 
-/** With a limit on its disk, where the storage driver has one. */
+/**
+ * With a limit on its disk, where the storage driver has one. The signal does not end the request, since the container would
+ * be left behind: the caller has to remove it.
+ */
 async function createLimited(
   docker: Docker,
   settings: ContainerSettings,
@@ -145,20 +155,22 @@ function optionsOf(settings: ContainerSettings): Docker.ContainerCreateOptions {
   }
 }
 
-async function pull(docker: Docker, image: string): Promise<void> {
+async function pull(docker: Docker, { image, signal }: ContainerSettings): Promise<void> {
   // Without a tag, Docker would pull all of them.
   const name = /(?::[^/]+|@.+)$/.test(image) ? image : `${image}:latest`
   try {
-    const progress = await docker.pull(name)
+    const progress = await docker.pull(name, signal ? { abortSignal: signal } : {})
     await new Promise<void>((resolve, reject) => {
       docker.modem.followProgress(progress, (error) => (error ? reject(error) : resolve()))
     })
+    signal?.throwIfAborted()
   } catch (error) {
+    signal?.throwIfAborted()
     throw failed(`The image ${image} is not here and cannot be pulled; build or load it`, error)
   }
 }
 
-function unreachable(error: unknown): OsmosisError {
+function creationError(error: unknown): OsmosisError {
   const code = (error as { code?: unknown }).code
   if (code !== 'ENOENT' && code !== 'ECONNREFUSED' && code !== 'EACCES') {
     return failed('Docker refused to create the container', error)

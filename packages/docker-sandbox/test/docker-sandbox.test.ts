@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { DockerSandbox, type DockerSandboxOptions } from '@osmosis/docker-sandbox'
@@ -191,13 +194,59 @@ it('an image that is nowhere is an error that names it', async () => {
   })
 })
 
-always('a daemon that cannot be reached is an error that says what to do', async () => {
+function useDockerAt(host: string): void {
   const before = process.env['DOCKER_HOST']
-  process.env['DOCKER_HOST'] = 'unix:///nowhere/docker.sock'
+  process.env['DOCKER_HOST'] = host
   onTestFinished(() => {
     if (before === undefined) delete process.env['DOCKER_HOST']
     else process.env['DOCKER_HOST'] = before
   })
+}
+
+/** A daemon without the image, which refuses all containers once the image is there. */
+async function useDaemonThatPulls(pull: (progress: ServerResponse) => void): Promise<void> {
+  let isPulled = false
+  const server = createServer((request, response) => {
+    if (request.url?.startsWith('/images/create')) {
+      isPulled = true
+      pull(response)
+    } else {
+      response.writeHead(isPulled ? 409 : 404, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ message: isPulled ? 'too many containers' : 'no such image' }))
+    }
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(async () => {
+    server.closeAllConnections()
+    await server[Symbol.asyncDispose]()
+  })
+  useDockerAt(`tcp://127.0.0.1:${(server.address() as AddressInfo).port}`)
+}
+
+always('a container that Docker refuses after the pull is an error that says so', async () => {
+  await useDaemonThatPulls((progress) => progress.end('{"status":"Download complete"}\n'))
+  await expect(DockerSandbox.start({ image })).rejects.toMatchObject({
+    code: 'tool_failed',
+    message: expect.stringMatching(
+      /^Docker refused to create the container: .*too many containers/,
+    ),
+  })
+})
+
+always('a pull ends when the start is aborted', async () => {
+  const controller = new AbortController()
+  const { promise: closed, resolve } = Promise.withResolvers<unknown>()
+  await useDaemonThatPulls((progress) => {
+    progress.on('close', resolve)
+    progress.write('{"status":"Downloading"}\n', () => controller.abort(new Error('over')))
+  })
+  await expect(DockerSandbox.start({ image, signal: controller.signal })).rejects.toThrow('over')
+  await closed
+})
+
+always('a daemon that cannot be reached is an error that says what to do', async () => {
+  useDockerAt('unix:///nowhere/docker.sock')
   await expect(DockerSandbox.start({ image })).rejects.toMatchObject({
     code: 'tool_failed',
     message: expect.stringMatching(
