@@ -26,7 +26,11 @@ export function checkedResult(returned: unknown): RolloutResult {
       `run() must return the value of ctx.complete() or ctx.error(), got ${describe(returned)}.`,
     )
   }
-  assertMessages(finalMessages)
+  assertMessages(
+    'final messages',
+    finalMessages,
+    (problem) => new OsmosisError('protocol_error', problem),
+  )
   if (reward !== null && !Number.isFinite(reward)) {
     throw new OsmosisError(
       'invalid_reward',
@@ -36,21 +40,26 @@ export function checkedResult(returned: unknown): RolloutResult {
   return { status, finalMessages, finishReason, errorMessage, reward }
 }
 
-/** @throws OsmosisError with code `protocol_error` when it is not an array of objects */
-export function assertMessages(messages: unknown): asserts messages is readonly object[] {
+/**
+ * Checks that messages are an array of objects.
+ *
+ * @param what - what is checked, e.g. `final messages`
+ * @throws the error that `toError` makes of what is wrong
+ */
+export function assertMessages(
+  what: string,
+  messages: unknown,
+  toError: (problem: string) => OsmosisError,
+): asserts messages is readonly object[] {
   if (!Array.isArray(messages)) {
-    throw new OsmosisError(
-      'protocol_error',
-      `The final messages must be an array of messages, got ${describe(messages)}.`,
-    )
+    throw toError(`The ${what} must be an array of messages, got ${describe(messages)}.`)
   }
   const wrong = messages.findIndex(
     (message) => typeof message !== 'object' || message === null || Array.isArray(message),
   )
   if (wrong < 0) return
-  throw new OsmosisError(
-    'protocol_error',
-    `The final messages must be objects; the one at index ${wrong} is ${describe(messages[wrong])}.`,
+  throw toError(
+    `The ${what} must be objects; the one at index ${wrong} is ${describe(messages[wrong])}.`,
   )
 }
 

@@ -133,6 +133,29 @@ describe('a model call', () => {
     })
     expect(trainer.chats).toStrictEqual([])
   })
+
+  it.each([
+    ['hi', 'The messages of ctx.chat must be an array of messages, got "hi".'],
+    [['hi'], 'The messages of ctx.chat must be objects; the one at index 0 is "hi".'],
+  ])('is not made with the messages %j', async (messages, message) => {
+    let outcome: unknown
+    const { trainer } = await ask(
+      [],
+      {},
+      {
+        loop: loopOf(async (ctx) => {
+          outcome = await ctx.chat(messages as never).catch((error: unknown) => error)
+          return ctx.complete([])
+        }),
+      },
+    )
+    expect(outcome).toMatchObject({
+      name: 'OsmosisValidationError',
+      code: 'invalid_request',
+      message,
+    })
+    expect(trainer.chats).toStrictEqual([])
+  })
 })
 
 describe('an answer', () => {

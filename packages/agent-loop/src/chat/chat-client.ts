@@ -91,7 +91,11 @@ export class ChatClient {
     callerSignal: AbortSignal | undefined,
   ): Promise<ChatResult> {
     const { rolloutId, apiKey, settings, texts, trace, onCall, signal: rolloutSignal } = this.#route
-    assertMessages(messages)
+    assertMessages(
+      'messages of ctx.chat',
+      messages,
+      (problem) => new OsmosisValidationError('invalid_request', problem),
+    )
     const conversation = messages.map((message) => texts.of(message)).join(',')
     const sent = toSentParameters(params)
     const signal = callerSignal ? AbortSignal.any([rolloutSignal, callerSignal]) : rolloutSignal
