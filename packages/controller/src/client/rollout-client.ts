@@ -103,7 +103,7 @@ export function createRolloutClient(options: RolloutClientOptions): RolloutClien
       const signal = until(run.signal)
       const seconds = run.admissionTimeoutSeconds ?? options.admissionTimeoutSeconds ?? Infinity
       if (!(seconds >= 0)) {
-        const message = 'admissionTimeoutSeconds must be a number of 0 or more.'
+        const message = `admissionTimeoutSeconds must be a number of at least 0, got ${seconds}.`
         throw new OsmosisError('invalid_request', message)
       }
       const limits = { limitMs: seconds * 1000, signal }

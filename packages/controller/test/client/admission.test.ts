@@ -160,7 +160,7 @@ describe('sending a rollout for a lease', () => {
     const { server, client } = await connect()
     await expect(client.run(order, { admissionTimeoutSeconds: seconds })).rejects.toMatchObject({
       code: 'invalid_request',
-      message: 'admissionTimeoutSeconds must be a number of 0 or more.',
+      message: `admissionTimeoutSeconds must be a number of at least 0, got ${seconds}.`,
     })
     expect(server.requests).toStrictEqual([])
   })
