@@ -116,7 +116,7 @@ describe('concurrent rollouts', () => {
 
   it.each([0, -1, 1.5])('cannot be limited to %d', (maxConcurrent) => {
     expect(() => createApp(loopOf(answerOnce), { maxConcurrent })).toThrow(
-      `maxConcurrent cannot be ${maxConcurrent}.`,
+      `maxConcurrent must be a whole number of at least 1, or null for no limit; got ${maxConcurrent}.`,
     )
   })
 })

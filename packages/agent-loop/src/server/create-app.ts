@@ -321,16 +321,20 @@ function retryOf(client: RolloutClientSettings): CallbackRetryOptions {
 
 /** Checks the options that the shell does not check. */
 function assertOptions({ maxConcurrent, maxQueued, recordTtlSeconds }: CreateAppOptions): void {
-  assertLimit('maxConcurrent', maxConcurrent, (value) => Number.isInteger(value) && value >= 1)
-  assertLimit('maxQueued', maxQueued, (value) => Number.isInteger(value) && value >= 0)
-  assertLimit('recordTtlSeconds', recordTtlSeconds, (value) => Number.isFinite(value) && value > 0)
+  assertCount('maxConcurrent', maxConcurrent, 1)
+  assertCount('maxQueued', maxQueued, 0)
+  if (recordTtlSeconds === undefined) return
+  if (Number.isFinite(recordTtlSeconds) && recordTtlSeconds > 0) return
+  throw new OsmosisError(
+    'invalid_config',
+    `recordTtlSeconds must be a number above 0, got ${recordTtlSeconds}.`,
+  )
 }
 
-function assertLimit(
-  name: keyof CreateAppOptions,
-  value: number | null | undefined,
-  isGood: (value: number) => boolean,
-): void {
-  if (value === undefined || value === null || isGood(value)) return
-  throw new OsmosisError('invalid_config', `${name} cannot be ${value}.`)
+function assertCount(name: string, value: number | null | undefined, least: number): void {
+  if (value === undefined || value === null || (Number.isInteger(value) && value >= least)) return
+  throw new OsmosisError(
+    'invalid_config',
+    `${name} must be a whole number of at least ${least}, or null for no limit; got ${value}.`,
+  )
 }
