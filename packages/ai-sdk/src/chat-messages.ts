@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 
 import { OsmosisError, type PromptMessage } from '@osmosis/core'
+import { isJsonObject } from '@osmosis/core/http'
 import type { ChatMessage, ChatContentPart } from '@osmosis/core/policy'
 import type { ModelMessage, SystemModelMessage, ToolModelMessage } from 'ai'
 
@@ -195,15 +196,17 @@ function toUserPart(part: ChatContentPart): UserPart {
     case 'video_url':
       return linkedFile(part, 'video')
     case 'input_audio': {
-      const { data, format } = part['input_audio'] as { data: string; format: string }
+      const { data, format } = fieldsOf(part['input_audio'])
+      if (typeof data !== 'string' || typeof format !== 'string')
+        throw unknownPart(part, 'without data and format: two texts')
       const mediaType = format === 'mp3' ? 'audio/mpeg' : `audio/${format}`
       return { type: 'file', mediaType, data: { type: 'data', data } }
     }
     case 'file': {
-      const { file_data = '', filename } = part['file'] as { file_data?: string; filename?: string }
-      const inline = dataUrl(file_data)
+      const { file_data, filename } = fieldsOf(part['file'])
+      const inline = typeof file_data === 'string' ? dataUrl(file_data) : undefined
       if (!inline) throw unknownPart(part, 'without file_data: a data URL')
-      return { type: 'file', ...inline, ...(filename === undefined ? {} : { filename }) }
+      return { type: 'file', ...inline, ...(typeof filename === 'string' ? { filename } : {}) }
     }
     default:
       throw unknownPart(part, 'in a user message')
@@ -213,13 +216,19 @@ function toUserPart(part: ChatContentPart): UserPart {
 /** `image_url` and `video_url`: a web address, or the file itself as a data URL. */
 function linkedFile(part: ChatContentPart, kind: 'image' | 'video'): UserPart {
   const { type, ...fields } = part
-  const link = part[type] as string | { url: string }
-  const url = typeof link === 'string' ? link : link.url
+  const link = part[type]
+  const url = typeof link === 'string' ? link : fieldsOf(link)['url']
+  if (typeof url !== 'string') throw unknownPart(part, 'without a url: a web address or a data URL')
   if (!URL.canParse(url)) throw unknownPart(part, `with the address ${JSON.stringify(url)}`)
   const inline = dataUrl(url)
   const file = inline ?? { mediaType: kind, data: { type: 'url' as const, url: new URL(url) } }
   const sent = inline ? url : new URL(url).href
   return { type: 'file', ...file, ...onTheWire(fields, { [type]: { url: sent } }) }
+}
+
+/** The fields of an object; none of any other value. Nothing has checked the parts of a prompt. */
+function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return isJsonObject(value) ? value : {}
 }
 
 function dataUrl(

@@ -244,6 +244,26 @@ test.each<[string, PromptMessage, RegExp]>([
     { role: 'user', content: [{ type: 'file', file: { file_id: 'x' } }] },
     /without file_data/,
   ],
+  [
+    'an image without its object',
+    { role: 'user', content: [{ type: 'image_url' }] },
+    /"image_url" without a url/,
+  ],
+  [
+    'a video without an address',
+    { role: 'user', content: [{ type: 'video_url', video_url: { url: null } }] },
+    /"video_url" without a url/,
+  ],
+  [
+    'audio without its object',
+    { role: 'user', content: [{ type: 'input_audio' }] },
+    /"input_audio" without data and format/,
+  ],
+  [
+    'a file without its object',
+    { role: 'user', content: [{ type: 'file', file: null }] },
+    /"file" without file_data/,
+  ],
 ])('%s that the SDK cannot represent is refused', (_what, message, said) => {
   expect(() => toModelMessages([message])).toThrow(
     expect.objectContaining({ code: 'invalid_request', message: expect.stringMatching(said) }),
