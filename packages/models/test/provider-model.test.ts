@@ -305,7 +305,12 @@ describe('a model of Anthropic', () => {
     })
   })
 
-  it('is not given the thinking behind an answer that has been changed', async () => {
+  it.each([
+    ['text', 'I multiply.', '{"a":1,"b":2}', { a: 1, b: 2 }],
+    ['arguments', 'I add.', '{"a":1,"b":3}', { a: 1, b: 3 }],
+    // Providers accept only an object.
+    ['arguments, which are no object', 'I add.', '[1, 2]', {}],
+  ])('is not given the thinking behind an answer with another %s', async (_, text, args, input) => {
     const { peer, model } = await standingIn(
       'anthropic/claude-x',
       anthropicEvents({ text: 'I add.', arguments: '{"a":1,"b":2}' }),
@@ -315,11 +320,11 @@ describe('a model of Anthropic', () => {
     const call = {
       id: 'toolu_1',
       type: 'function' as const,
-      function: { name: 'add', arguments: '[1, 2]' },
+      function: { name: 'add', arguments: args },
     }
     const messages: ChatMessage[] = [
       ...question,
-      { role: 'assistant', content: 'I multiply.', tool_calls: [call] },
+      { role: 'assistant', content: text, tool_calls: [call] },
       { role: 'tool', tool_call_id: 'toolu_1', content: '3' },
     ]
     await complete(model, { messages, tools: [add], max_tokens: 50 })
@@ -327,9 +332,8 @@ describe('a model of Anthropic', () => {
     expect(assistant).toEqual({
       role: 'assistant',
       content: [
-        { type: 'text', text: 'I multiply.' },
-        // Providers accept only an object.
-        { type: 'tool_use', id: 'toolu_1', name: 'add', input: {} },
+        { type: 'text', text },
+        { type: 'tool_use', id: 'toolu_1', name: 'add', input },
       ],
     })
   })

@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from 'node:util'
+
 import type { LanguageModelV4Message } from '@ai-sdk/provider'
-import type { ChatMessage } from '@osmosis/core/policy'
+import { argumentsObject, type ChatMessage } from '@osmosis/core/policy'
 
 /** A part of an assistant message of the AI SDK. */
 export type AssistantPart = Extract<
@@ -28,18 +30,30 @@ export class AnswerMemory {
     if (oldest !== undefined) this.#answers.delete(oldest)
   }
 
-  /** The parts of an answer that comes back unchanged; undefined for one that is not known. */
+  /**
+   * The parts of an answer that comes back unchanged, apart from the spaces in its arguments; undefined for one that is
+   * not known.
+   */
   recall(message: ChatMessage): AssistantPart[] | undefined {
     const key = keyOf((message.tool_calls ?? []).map(({ id }) => id))
     const parts = key === undefined ? undefined : this.#answers.get(key)
     if (parts === undefined) return undefined
     const text = parts.map((part) => (part.type === 'text' ? part.text : '')).join('')
-    const names = parts.flatMap((part) => (part.type === 'tool-call' ? part.toolName : []))
+    const calls = parts.filter((part) => part.type === 'tool-call')
     const isSame =
       (message.content ?? '') === text &&
-      (message.tool_calls ?? []).every((call, index) => call.function.name === names[index])
+      (message.tool_calls ?? []).every(
+        ({ function: called }, index) =>
+          called.name === calls[index]?.toolName &&
+          isDeepStrictEqual(toolInput(called.arguments), calls[index]?.input),
+      )
     return isSame ? [...parts] : undefined
   }
+}
+
+/** Providers take an object; whatever else a model wrote cannot be said to them. */
+export function toolInput(text: string): unknown {
+  return argumentsObject(text) ?? {}
 }
 
 function keyOf(ids: readonly string[]): string | undefined {

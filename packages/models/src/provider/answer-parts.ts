@@ -1,8 +1,7 @@
 import type { LanguageModelV4StreamPart, LanguageModelV4Usage } from '@ai-sdk/provider'
 import type { ChatCompletion, ChatDelta, ChatToolCall, ChatUsage } from '@osmosis/core/policy'
 
-import type { AssistantPart } from './answer-memory.ts'
-import { toolInput } from './prompt.ts'
+import { type AssistantPart, toolInput } from './answer-memory.ts'
 
 type ProviderMetadata = Extract<LanguageModelV4StreamPart, { type: 'text-end' }>['providerMetadata']
 

@@ -1,7 +1,7 @@
 import type { LanguageModelV4Message, LanguageModelV4Prompt } from '@ai-sdk/provider'
-import { type ChatContentPart, type ChatMessage, argumentsObject } from '@osmosis/core/policy'
+import type { ChatContentPart, ChatMessage } from '@osmosis/core/policy'
 
-import type { AnswerMemory, AssistantPart } from './answer-memory.ts'
+import { type AnswerMemory, type AssistantPart, toolInput } from './answer-memory.ts'
 
 type UserPart = Extract<LanguageModelV4Message, { role: 'user' }>['content'][number]
 type ToolPart = Extract<LanguageModelV4Message, { role: 'tool' }>['content'][number]
@@ -102,11 +102,6 @@ function toolPart(message: ChatMessage, toolNames: ReadonlyMap<string, string>):
     toolName,
     output: { type: 'text', value: textOf(message) },
   }
-}
-
-/** Providers take an object; whatever else a model wrote cannot be said to them. */
-export function toolInput(text: string): unknown {
-  return argumentsObject(text) ?? {}
 }
 
 function textOf({ content }: ChatMessage): string {
