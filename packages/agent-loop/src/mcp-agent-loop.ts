@@ -168,8 +168,8 @@ export interface McpAgentLoopOptions {
  * @throws RangeError for a `maxConcurrentTools` that is not a whole number of at least 1
  */
 export function mcpAgentLoop(options: McpAgentLoopOptions): RolloutAgentLoop {
-  const { maxConcurrentTools: max = 1 } = options
-  if (!(Number.isInteger(max) && max >= 1)) {
+  const { maxConcurrentTools: max } = options
+  if (max !== undefined && !(Number.isInteger(max) && max >= 1)) {
     throw new RangeError(`maxConcurrentTools must be a whole number of at least 1, got ${max}`)
   }
   return new McpAgentLoop(options)

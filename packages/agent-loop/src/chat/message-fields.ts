@@ -1,8 +1,8 @@
 import { isJsonObject } from '@osmosis/core/http'
 
 /**
- * The text of the last assistant message: empty when it only calls tools, null when there is no
- * assistant message. For rewards and logs.
+ * The text of the last assistant message: empty when it only calls tools or its content is a list of parts, null
+ * when there is no assistant message. For rewards and logs.
  */
 export function getLastAssistantContent(
   messages: readonly Readonly<Record<string, unknown>>[],
