@@ -1,3 +1,5 @@
+import { text as readText } from 'node:stream/consumers'
+
 import { ConcurrencyLimiter } from '@osmosis/server/execution'
 import { errorMessage, isOsmosisError, type PromptMessage } from '@osmosis/core'
 import {
@@ -13,7 +15,6 @@ import {
 } from '@osmosis/core/http'
 import { isRetryableStatus } from '@osmosis/core/policy'
 import type { RolloutTrace } from '@osmosis/core/tracing'
-import { boundedText } from '@osmosis/protocol/http'
 import type { LoopChatRequestBody } from '@osmosis/protocol/wire'
 import type { CountedCall } from '@osmosis/server/protocols'
 
@@ -62,6 +63,18 @@ export interface ChatRoute {
   readonly onCall: (call: CountedCall, latencyMs: number | undefined) => void
 }
 
+/** One call of `chat`, checked. */
+interface ChatCall {
+  readonly messages: readonly PromptMessage[]
+  /** The messages as JSON without brackets. */
+  readonly conversation: string
+  readonly sent: SentParameters
+  /** From 1; a retry does not count. */
+  readonly turn: number
+  readonly signal: AbortSignal
+  readonly closeConnection: boolean
+}
+
 /** Calls the policy of one rollout through its trainer. */
 export class ChatClient {
   readonly #route: ChatRoute
@@ -90,7 +103,7 @@ export class ChatClient {
     params: Readonly<CompletionParams>,
     callerSignal: AbortSignal | undefined,
   ): Promise<ChatResult> {
-    const { rolloutId, apiKey, settings, texts, trace, onCall, signal: rolloutSignal } = this.#route
+    const { settings, texts, signal: rolloutSignal } = this.#route
     assertMessages(
       'messages of ctx.chat',
       messages,
@@ -103,6 +116,23 @@ export class ChatClient {
     const turn = this.#turn
     const closeConnection = this.#calls.running >= settings.maxKeepaliveConnections
     const release = await this.#calls.acquire(signal)
+    try {
+      return await this.#call({ messages, conversation, sent, turn, signal, closeConnection })
+    } finally {
+      release()
+    }
+  }
+
+  /** Makes a call that has a slot. */
+  async #call({
+    messages,
+    conversation,
+    sent,
+    turn,
+    signal,
+    closeConnection,
+  }: ChatCall): Promise<ChatResult> {
+    const { rolloutId, apiKey, settings, texts, trace, onCall } = this.#route
     const traced = trace?.call(
       { sampleId: undefined, endpoint: new URL(this.#url), model: sent.model, streams: false },
       { ...sent, messages },
@@ -159,7 +189,6 @@ export class ChatClient {
       failure = toChatError(error)
       throw failure
     } finally {
-      release()
       const ended = {
         attempts,
         durationMs: performance.now() - started,
@@ -185,7 +214,7 @@ export class ChatClient {
       const { body } = await this.#transport.post(this.#url, { ...request, signal })
       onBegin()
       try {
-        return (await boundedText(body, Number.POSITIVE_INFINITY)) ?? ''
+        return await readText(body)
       } catch (cause) {
         throw new OsmosisTransportError(
           `The connection closed during the trainer's answer to a model call: ${errorMessage(cause)}`,
