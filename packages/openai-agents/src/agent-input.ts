@@ -1,5 +1,6 @@
 import type { AgentInputItem, AssistantMessageItem, UserMessageItem } from '@openai/agents'
 import { OsmosisError, type PromptMessage } from '@osmosis/core'
+import { isJsonObject } from '@osmosis/core/http'
 import type { ChatMessage, ChatToolCall, ChatContentPart } from '@osmosis/core/policy'
 
 type Content = ChatMessage['content']
@@ -53,27 +54,25 @@ function userPart(part: ChatContentPart): UserPart {
     case 'text':
       return { type: 'input_text', text: part.text ?? '' }
     case 'image_url': {
-      const given = part['image_url'] as string | { url: string; [key: string]: unknown }
+      const given = part['image_url']
       if (typeof given === 'string') return { type: 'input_image', image: given }
-      const { url, ...settings } = given
+      const { url, ...settings } = fieldsOf(given)
+      if (typeof url !== 'string') throw incomplete(part, 'url')
       // Versions of the SDK differ in how they take `detail`; all send what is here.
       return { type: 'input_image', image: url, providerData: { image_url: settings } }
     }
     case 'input_audio': {
-      const { data, format } = part['input_audio'] as { data: string; format: string }
+      const { data, format } = fieldsOf(part['input_audio'])
+      if (typeof data !== 'string' || typeof format !== 'string')
+        throw incomplete(part, 'data and format')
       return { type: 'audio', audio: data, format, providerData: { input_audio: { format } } }
     }
     case 'file': {
-      const {
-        file_id: id,
-        file_data,
-        filename,
-      } = part['file'] as Record<string, string | undefined>
-      return {
-        type: 'input_file',
-        file: id === undefined ? (file_data ?? '') : { id },
-        ...(filename === undefined ? {} : { filename }),
-      }
+      const { file_id: id, file_data, filename } = fieldsOf(part['file'])
+      const data = typeof file_data === 'string' ? file_data : undefined
+      const file = typeof id === 'string' ? { id } : data
+      if (file === undefined) throw incomplete(part, 'file_id or file_data')
+      return { type: 'input_file', file, ...(typeof filename === 'string' ? { filename } : {}) }
     }
     default:
       throw unsupported('user', part, [...chatPartTypes].join(', '))
@@ -84,6 +83,18 @@ function assistantPart(part: ChatContentPart): AssistantPart {
   if (part.type === 'text') return { type: 'output_text', text: part.text ?? '' }
   if (sdkAssistantPartTypes.has(part.type)) return part as unknown as AssistantPart
   throw unsupported('assistant', part, 'text, refusal')
+}
+
+/** The fields of an object; none of any other value. Nothing has checked the parts of a prompt. */
+function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return isJsonObject(value) ? value : {}
+}
+
+function incomplete({ type }: ChatContentPart, expected: string): OsmosisError {
+  return new OsmosisError(
+    'invalid_request',
+    `A user message of the prompt has a part of type ${JSON.stringify(type)} whose ${type} has no ${expected}.`,
+  )
 }
 
 function unsupported(role: string, part: ChatContentPart, supported: string): OsmosisError {

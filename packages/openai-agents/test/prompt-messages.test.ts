@@ -208,6 +208,21 @@ describe('what the SDK has no form for is refused by name', () => {
       /A user message .* "video_url".* text, image_url, input_audio, file\./,
     ],
     [
+      'an image without its object',
+      { role: 'user', content: [{ type: 'image_url' }] },
+      /"image_url" whose image_url has no url/,
+    ],
+    [
+      'audio without its object',
+      { role: 'user', content: [{ type: 'input_audio', input_audio: null }] },
+      /"input_audio" whose input_audio has no data and format/,
+    ],
+    [
+      'a file without its object',
+      { role: 'user', content: [{ type: 'file' }] },
+      /"file" whose file has no file_id or file_data/,
+    ],
+    [
       'a part of an assistant message',
       { role: 'assistant', content: [{ type: 'image_url', image_url: { url: 'x' } }] },
       /An? assistant message .* "image_url"/,

@@ -142,8 +142,10 @@ function toBlocks(content: Content | undefined, where: string): (TextBlock | Ima
   return content.map((part, index) => {
     if (part.type === 'text') return new TextBlock(part.text ?? '')
     if (part.type === 'refusal') return new TextBlock(part['refusal'] as string)
-    if (part.type === 'image_url') return imageBlock(part['image_url'] as string | { url: string })
-    throw unsupported(`${where}.content[${index}]`, part.type, 'text, image_url')
+    const image = part.type === 'image_url' ? addressOf(part['image_url']) : undefined
+    if (image === undefined)
+      throw unsupported(`${where}.content[${index}]`, part.type, 'text, image_url with a url')
+    return imageBlock(image)
   })
 }
 
@@ -162,9 +164,13 @@ function joinedText(content: Content | undefined, where: string): string {
     .join('')
 }
 
+function addressOf(image: unknown): string | undefined {
+  const url = isJsonObject(image) ? image['url'] : image
+  return typeof url === 'string' ? url : undefined
+}
+
 /** By its address, data URLs included: bytes would be coded again for every model call. */
-function imageBlock(image: string | { url: string }): ImageBlock {
-  const url = typeof image === 'string' ? image : image.url
+function imageBlock(url: string): ImageBlock {
   return new ImageBlock({ format: imageFormat(url), source: { url } })
 }
 

@@ -146,6 +146,10 @@ describe.each(['messages', 'input'] as const)('a prompt given as %s', (way) => {
       { role: 'user', content: [{ type: 'text', text: 'x' }, { type: 'file' }] },
       /^messages\[1\]\.content\[1\] is a part of type "file"/,
     ],
+    [
+      { role: 'user', content: [{ type: 'image_url' }] },
+      /^messages\[1\]\.content\[0\] is a part of type "image_url".* image_url with a url/,
+    ],
     [{ role: 'critic', content: 'x' }, /^messages\[1\] has the role "critic"/],
     [{ role: 'tool', content: 'x' }, /^messages\[1\] is a tool message without a tool_call_id/],
   ])('is refused where Strands has no form for it: %j', async (message, expected) => {
