@@ -42,7 +42,7 @@ export interface ItemLifecycleOptions extends Pick<
   readonly inFlight: () => EvaluationProgress['inFlight']
 }
 
-/** An item that was lost with its worker this many times has failed. */
+/** An item that was lost this many times is not run again: it may be the cause. */
 const maxTimesLost = 3
 
 interface EndedRun {
@@ -68,7 +68,7 @@ export class ItemLifecycle {
   #hasAnswered = false
   /** Asks the policy whether it answers; rollouts that end together share the question. */
   #asking: Promise<boolean> | undefined
-  /** How often items were lost with their worker or server, by row and attempt. */
+  /** How often items were lost with their worker, server or policy, by row and attempt. */
   readonly #lost = new Map<string, number>()
 
   constructor(options: ItemLifecycleOptions) {
@@ -112,8 +112,8 @@ export class ItemLifecycle {
     return again
   }
 
-  /** Whether the evaluation has stopped, e.g. because the policy cannot answer. */
-  get halted(): boolean {
+  /** Stops the evaluation if the policy cannot answer, or a limit is reached. Returns whether it has stopped. */
+  stopIfNeeded(): boolean {
     const { model, stop } = this.#options
     const reason = model.policy?.failure ?? this.#budget?.verdict ?? this.#failures.verdict
     if (reason !== undefined) stop.halt(reason)
@@ -143,8 +143,7 @@ export class ItemLifecycle {
           return refused(error, performance.now() - startedAt)
         case 'lost':
           if (this.#countLoss(item) < maxTimesLost) {
-            const isAgain = this.#runsAgain(emptyRecord, errorMessage(error))
-            return isAgain ? 'again' : undefined
+            return this.#retryInTime(emptyRecord, errorMessage(error)) ? 'again' : undefined
           }
           stop.halt(error)
           return undefined
@@ -160,7 +159,7 @@ export class ItemLifecycle {
 
   /** Resolves to whether the item is to be run again. */
   async #end(run: EndedRun): Promise<boolean> {
-    const { outcome } = run
+    const { item, outcome } = run
     const { trouble } = outcome.record
     const { policy } = this.#options.model
     const known = policy?.failure ?? null
@@ -170,35 +169,26 @@ export class ItemLifecycle {
     const lasting = isLasting ? (known ?? trouble.message) : known
     if (lasting !== null && (isLasting || outcome.status === 'failed')) {
       this.#options.stop.halt(lasting)
-    } else if (trouble !== null && outcome.status === 'failed' && this.#isPassing(run, isAway)) {
-      return this.#runsAgain(outcome.record, trouble.message)
-    } else if (this.#isLost(run)) {
-      return this.#runsAgain(outcome.record, outcome.errorMessage ?? '')
-    } else if (trouble !== null && outcome.status === 'failed') {
-      this.#losses.add(run, trouble.message)
-    } else {
-      // A rollout with model calls shows that the policy may answer again: the calls may be older than the losses.
-      if (outcome.usage !== null && trouble === null) {
-        this.#hasAnswered = true
-        await this.#settleLosses()
-      }
-      await this.#store(run)
+      return false
     }
+    const loss = lossOf(outcome, isAway)
+    if (loss !== undefined && (!loss.isCounted || this.#countLoss(item) < maxTimesLost)) {
+      return this.#retryInTime(outcome.record, loss.why)
+    }
+    if (trouble !== null && outcome.status === 'failed') {
+      this.#losses.add(run, trouble.message)
+      return false
+    }
+    // A rollout with model calls shows that the policy may answer again: the calls may be older than the losses.
+    if (outcome.usage !== null && trouble === null) {
+      this.#hasAnswered = true
+      await this.#settleLosses()
+    }
+    await this.#store(run)
     return false
   }
 
-  /** Whether it was lost to a rate limit, or to a policy that was away, unless that happened so often that the item may be the cause. */
-  #isPassing({ item, outcome }: EndedRun, isAway: boolean): boolean {
-    if (outcome.record.trouble?.isRateLimit) return true
-    return isAway && this.#countLoss(item) < maxTimesLost
-  }
-
-  /** Whether it was lost with its worker, unless that happened so often that the item may be the cause. */
-  #isLost({ item, outcome }: EndedRun): boolean {
-    if (!rolloutLossSchema.safeParse(outcome.errorType).success) return false
-    return this.#countLoss(item) < maxTimesLost
-  }
-
+  /** Counts that an item was lost once more. Returns how often it has been lost. */
   #countLoss({ rowIndex, runIndex }: EvaluationItem): number {
     const key = `${rowIndex} ${runIndex}`
     const times = (this.#lost.get(key) ?? 0) + 1
@@ -206,9 +196,12 @@ export class ItemLifecycle {
     return times
   }
 
-  /** True, unless no item has ended for too long: then the evaluation stops. */
-  #runsAgain(record: ItemRecord, why: string): boolean {
-    // Its cost counts, although it is not stored.
+  /**
+   * Counts the cost of a lost item, which is not stored. If no item has ended for too long, stops the evaluation.
+   *
+   * @returns whether the item is to be run again
+   */
+  #retryInTime(record: ItemRecord, why: string): boolean {
     this.#budget?.add(trajectoryFacts(Object.values(record.trajectories ?? {})))
     const { stop, patienceMs = 600_000 } = this.#options
     const now = performance.now()
@@ -280,6 +273,28 @@ const unscored: ItemScores = { scores: {}, scoreErrors: {} }
 
 function unchanged<T>(data: T): T {
   return data
+}
+
+/** An outcome that is unrelated to the agent. */
+interface Loss {
+  readonly why: string
+  /** Whether the item may be the cause when it happens often. */
+  readonly isCounted: boolean
+}
+
+/**
+ * The loss of an item to a rate limit, to a policy that is away, or with its worker. Undefined for an item that
+ * was not lost.
+ */
+function lossOf(
+  { status, errorType, errorMessage: message, record }: ItemOutcome,
+  isAway: boolean,
+): Loss | undefined {
+  const trouble = status === 'failed' ? record.trouble : null
+  if (trouble?.isRateLimit) return { why: trouble.message, isCounted: false }
+  if (trouble !== null && isAway) return { why: trouble.message, isCounted: true }
+  if (!rolloutLossSchema.safeParse(errorType).success) return undefined
+  return { why: message ?? '', isCounted: true }
 }
 
 /** The outcome of an item that the server refused. */

@@ -134,9 +134,9 @@ export async function runEvaluation(options: EvaluationOptions): Promise<Evaluat
   try {
     await runWorkerPool(items, workTogether, {
       hasRoom: (running) => concurrency.hasRoom(running, model.policy?.refusals ?? 0),
-      halted: () => lifecycle.halted,
+      halted: () => lifecycle.stopIfNeeded(),
     })
-    if (!lifecycle.halted) await lifecycle.settle()
+    if (!lifecycle.stopIfNeeded()) await lifecycle.settle()
   } finally {
     stop.release()
   }
