@@ -7,12 +7,12 @@ import { sectionProblems, unknownSection } from './section-problems.ts'
 /** A config whose text was checked, but not the files it names. */
 export interface ParsedConfig<Kind extends ConfigKind> {
   readonly sections: CheckedSections<Kind>
-  /** One line each. */
+  /** One line each, as in the other lists. */
   readonly problems: string[]
-  /** Problems for the hosted platform only, one line each. */
-  readonly platformProblems: string[]
-  /** Those of keys that local trainings have, which are among them. */
-  readonly localKeys: string[]
+  /** What only the hosted platform requires, and the config lacks. */
+  readonly missingForPlatform: readonly string[]
+  /** Keys that only local trainings have: the hosted platform would refuse them. */
+  readonly localOnly: readonly string[]
 }
 
 /**
@@ -27,8 +27,8 @@ export function parseConfig<Kind extends ConfigKind>(kind: Kind, text: string): 
   const problems = Object.keys(document)
     .filter((name) => !names.includes(name))
     .map((name) => (name === 'policy' ? misplacedPolicy : unknownSection(name, names)))
-  const platformOnly: string[] = []
-  const localKeys: string[] = []
+  const missingForPlatform: string[] = []
+  const localOnly: string[] = []
 
   const sections: Record<string, unknown> = {}
   for (const [name, rule] of rules) {
@@ -37,14 +37,13 @@ export function parseConfig<Kind extends ConfigKind>(kind: Kind, text: string): 
     const keys = typeof rule.keys === 'object' ? rule.keys : {}
     const known = { own: Object.keys(keys), others: otherKeys(rules, name) }
     problems.push(...sectionProblems(name, known, checked.error?.issues ?? []))
-    localKeys.push(...localParts(name, keys, document[name]))
-    platformOnly.push(...platformParts(name, { ...rule, keys }, document[name]))
+    localOnly.push(...localOnlyProblems(name, keys, document[name]))
+    missingForPlatform.push(...missingProblems(name, { ...rule, keys }, document[name]))
   }
-  platformOnly.push(...localKeys)
   // The types follow from the rules that the sections were just checked against.
   const parsed = sections as CheckedSections<Kind>
   problems.push(...experimentProblems(parsed.experiment), ...secretProblems(parsed))
-  return { sections: parsed, problems, platformProblems: platformOnly, localKeys }
+  return { sections: parsed, problems, missingForPlatform, localOnly }
 }
 
 /** Which section has a key that stands in another one. */
@@ -60,8 +59,8 @@ function otherKeys(
   )
 }
 
-/** Keys that only local trainings have. */
-function localParts(name: string, keys: object, section: unknown): string[] {
+/** A problem for each key that only local trainings have. */
+function localOnlyProblems(name: string, keys: object, section: unknown): string[] {
   if (typeof section !== 'object' || section === null) return []
   return Object.entries(keys as Readonly<Record<string, ValueRule>>).flatMap(([key, rule]) =>
     rule.isLocal && Object.hasOwn(section, key)
@@ -70,8 +69,12 @@ function localParts(name: string, keys: object, section: unknown): string[] {
   )
 }
 
-/** Parts that only the platform requires. */
-function platformParts(name: string, { mandatory, keys }: SectionRule, section: unknown): string[] {
+/** A problem for each missing section or key that only the platform requires. */
+function missingProblems(
+  name: string,
+  { mandatory, keys }: SectionRule,
+  section: unknown,
+): string[] {
   if (section === undefined)
     return mandatory === undefined ? [] : [`${name}: missing; ${mandatory}`]
   if (typeof section !== 'object' || section === null) return []
@@ -93,9 +96,8 @@ export function platformProblems(
   { allowLocal = false }: { readonly allowLocal?: boolean } = {},
 ): string[] {
   try {
-    const { problems, platformProblems: others, localKeys } = parseConfig(kind, text)
-    const counted = allowLocal ? others.filter((line) => !localKeys.includes(line)) : others
-    return [...problems, ...counted]
+    const { problems, missingForPlatform, localOnly } = parseConfig(kind, text)
+    return [...problems, ...missingForPlatform, ...(allowLocal ? [] : localOnly)]
   } catch (error) {
     return [tomlProblem(error)]
   }

@@ -128,13 +128,12 @@ async function locateConfig(
   {
     sections: { experiment, columns = {}, workflow = {}, env = {}, secrets, advanced = {} },
     problems,
-    platformProblems: all,
-    localKeys,
+    missingForPlatform,
   }: Omit<ParsedConfig<'eval'>, 'sections'> & { readonly sections: CommonSections },
   options: ReadConfigOptions,
 ): Promise<LocatedConfig> {
   const path = resolve(file)
-  const platformProblems = all.filter((problem) => !localKeys.includes(problem))
+  const platformProblems = [...missingForPlatform]
   const workspaceRoot = await findWorkspaceRoot(path)
   if (workspaceRoot === undefined) {
     problems.push('not in an Osmosis workspace: no folder above has both rollouts/ and data/')
