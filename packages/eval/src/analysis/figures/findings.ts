@@ -1,4 +1,9 @@
-import { type ItemFlag, type SuspicionReason, suspicionReasons } from '../table/item-flags.ts'
+import {
+  type ItemFlag,
+  stuckTools,
+  type SuspicionReason,
+  suspicionReasons,
+} from '../table/item-flags.ts'
 import type { RunTable } from '../table/run-table.ts'
 import { average } from '../statistics/estimate.ts'
 
@@ -165,12 +170,10 @@ function itemsWith(table: RunTable, flag: ItemFlag): number[] {
   return items
 }
 
-/** Names of the tools that failed three times or more. */
+/** Names of the tools with which an item is stuck. */
 function failingTools({ document }: RunTable, item: number): string[] {
   const use = document.toolUses[document.columns.toolUse[item] ?? -1] ?? []
-  return use.flatMap((errors, at) =>
-    at % 3 === 2 && errors >= 3 ? [document.toolNames[use[at - 2] ?? -1] ?? ''] : [],
-  )
+  return stuckTools(use).map((tool) => document.toolNames[tool] ?? '')
 }
 
 /** The number of each, the most frequent first: `timeout 12, http_error 3`. */

@@ -5,6 +5,9 @@ import type { FacetColumn, ItemColumns, RunDocument } from './run-document.ts'
 /** Numbers of `ItemColumns.status`. */
 export const statusCodes = { success: 0, failed: 1, skipped: 2 } as const
 
+/** Numbers of `ItemColumns.ending`, by the flag that the item gets. */
+export const endingCodes = { none: 0, limited: 1, modelerror: 2, notext: 3 } as const
+
 const writers = new WeakMap<RunDocument, DocumentWriter>()
 
 /**
@@ -299,9 +302,9 @@ function emptyColumns(scorers: readonly string[]): ItemColumns {
 
 /** What ended an item, as in the column `ending`; a failure has its error instead. */
 function endingOf({ status, limit, model_error: modelError, no_text: noText }: ItemEvent): number {
-  if (limit !== undefined) return 1
-  if (modelError !== undefined) return 2
-  return noText === true && status !== 'failed' ? 3 : 0
+  if (limit !== undefined) return endingCodes.limited
+  if (modelError !== undefined) return endingCodes.modelerror
+  return noText === true && status !== 'failed' ? endingCodes.notext : endingCodes.none
 }
 
 /** What a run was made with, besides its models, by names for readers. */

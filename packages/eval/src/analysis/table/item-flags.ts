@@ -1,12 +1,22 @@
 import { quantile } from '../statistics/estimate.ts'
-import { statusCodes } from './document-writer.ts'
+import { endingCodes, statusCodes } from './document-writer.ts'
 import type { RunDocument } from './run-document.ts'
 
 /**
- * What is unusual about an item, the worst first. `suspicious`: a pass that may be reward hacking.
- * `stuck`: one tool failed three times or more. `cut`: a call reached the token limit. `rewritten`: a call
- * did not extend the conversation before it, other than by another agent's instructions. `limited`: a limit ended it.
- * `modelerror`: its framework gave up on the policy. `notext`: its last answer has no text, and `run()` returned no output. `nocalls`: it succeeded without calling the policy. `long`: it has more completion tokens than 99 % of the items and twice the median.
+ * What is unusual about an item, the worst first:
+ *
+ * - `suspicious`: it is a pass that may be reward hacking.
+ * - `failed`: its rollout failed.
+ * - `stuck`: one tool failed three times or more.
+ * - `nocalls`: it succeeded without calling the policy.
+ * - `cut`: a call reached the token limit.
+ * - `rewritten`: a call did not extend the conversation before it, other than by another agent's instructions.
+ * - `limited`: a limit ended it.
+ * - `modelerror`: its framework gave up on the policy.
+ * - `notext`: its last answer has no text, and `run()` returned no output.
+ * - `toolerror`: a tool failed.
+ * - `long`: it has more completion tokens than 99 % of the items and twice the median.
+ * - `skipped`: the grader removed its samples.
  */
 export const itemFlags = [
   'suspicious',
@@ -25,8 +35,21 @@ export const itemFlags = [
 /** One of {@link itemFlags}. */
 export type ItemFlag = (typeof itemFlags)[number]
 
-/** A rollout with this many errors of one tool is stuck. */
+/** An item with this many errors of one tool is stuck. */
 const stuckErrors = 3
+
+/**
+ * The tools that failed so often that the item is stuck, as places in `toolNames`.
+ *
+ * @param use - an entry of `RunDocument.toolUses`
+ */
+export function stuckTools(use: readonly number[]): number[] {
+  const tools: number[] = []
+  for (let at = 0; at < use.length; at += 3) {
+    if ((use[at + 2] ?? 0) >= stuckErrors) tools.push(use[at] ?? -1)
+  }
+  return tools
+}
 
 export const flagBits = Object.fromEntries(
   itemFlags.map((flag, at) => [flag, 1 << at]),
@@ -43,14 +66,13 @@ export interface FlaggedItems {
 export function findFlags(document: RunDocument, passed: Uint8Array): FlaggedItems {
   const { columns } = document
   const suspicions = findSuspicious(document, passed)
-  const stuck = document.toolUses.map((use) =>
-    use.some((errors, at) => at % 3 === 2 && errors >= stuckErrors),
-  )
+  const stuck = document.toolUses.map((use) => stuckTools(use).length > 0)
   const tokens = new Float64Array(columns.completionTokens.map((count) => count ?? 0)).toSorted()
   const long = Math.max(quantile(tokens, 0.99) ?? 0, 2 * (quantile(tokens, 0.5) ?? 0))
   const bits = new Uint16Array(passed.length)
   for (let item = 0; item < bits.length; item++) {
     const status = columns.status[item]
+    const ending = columns.ending[item]
     let found = 0
     if (suspicions[item] !== 0) found |= flagBits.suspicious
     if (status === statusCodes.failed) found |= flagBits.failed
@@ -59,9 +81,9 @@ export function findFlags(document: RunDocument, passed: Uint8Array): FlaggedIte
     if (stuck[columns.toolUse[item] ?? -1]) found |= flagBits.stuck
     if (columns.cut[item] !== 0) found |= flagBits.cut
     if (columns.rewritten[item] !== 0) found |= flagBits.rewritten
-    if (columns.ending[item] === 1) found |= flagBits.limited
-    if (columns.ending[item] === 2) found |= flagBits.modelerror
-    if (columns.ending[item] === 3) found |= flagBits.notext
+    if (ending === endingCodes.limited) found |= flagBits.limited
+    if (ending === endingCodes.modelerror) found |= flagBits.modelerror
+    if (ending === endingCodes.notext) found |= flagBits.notext
     if (columns.toolErrors[item] !== 0) found |= flagBits.toolerror
     if ((columns.completionTokens[item] ?? 0) > long) found |= flagBits.long
     bits[item] = found
@@ -79,7 +101,7 @@ export const suspicionReasons = ['notools', 'short', 'check', 'sametext'] as con
 /** One of {@link suspicionReasons}. */
 export type SuspicionReason = (typeof suspicionReasons)[number]
 
-const bits = { notools: 1, short: 2, check: 4, sametext: 8 } as const
+const suspicionBits = { notools: 1, short: 2, check: 4, sametext: 8 } as const
 
 function findSuspicious(document: RunDocument, passed: Uint8Array): Uint8Array {
   const { columns } = document
@@ -89,7 +111,7 @@ function findSuspicious(document: RunDocument, passed: Uint8Array): Uint8Array {
   const mark = (item: number, bit: number): void => {
     found[item] = (found[item] ?? 0) | bit
   }
-  markSameTexts(columns, passes, (item) => mark(item, bits.sametext))
+  markSameTexts(columns, passes, (item) => mark(item, suspicionBits.sametext))
   if (passes.length < 20) return found
 
   const withTools = passes.filter((item) => columns.toolCalls[item] !== 0).length
@@ -100,16 +122,16 @@ function findSuspicious(document: RunDocument, passed: Uint8Array): Uint8Array {
   const least = (quantile(written, 0.5) ?? 0) / 4
   const checks = checksOf(columns.metrics, passes)
   for (const item of passes) {
-    if (usesTools && columns.toolCalls[item] === 0) mark(item, bits.notools)
-    if ((columns.completionTokens[item] ?? least) < least) mark(item, bits.short)
-    if (checks.some((values) => values[item] === 0)) mark(item, bits.check)
+    if (usesTools && columns.toolCalls[item] === 0) mark(item, suspicionBits.notools)
+    if ((columns.completionTokens[item] ?? least) < least) mark(item, suspicionBits.short)
+    if (checks.some((values) => values[item] === 0)) mark(item, suspicionBits.check)
   }
   return found
 }
 
 /** Names of the reasons in a bit set. */
 export function reasonsIn(found: number): SuspicionReason[] {
-  return suspicionReasons.filter((reason) => (found & bits[reason]) !== 0)
+  return suspicionReasons.filter((reason) => (found & suspicionBits[reason]) !== 0)
 }
 
 /** Metrics of zeros and ones that are 1 in 95 % of the passes. */
