@@ -49,7 +49,7 @@ export const sandboxMutations: readonly Mutation[] = [
   },
   {
     name: 'artifacts: a deep folder remains',
-    file: 'packages/protocol/src/files.ts',
+    file: 'packages/protocol/src/files/remove-tree.ts',
     from: 'await rename(below, path.join(folder, randomUUID()))',
     to: 'await chmod(below, 0o700)',
     ...workFolder,

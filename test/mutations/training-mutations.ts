@@ -65,7 +65,7 @@ export const trainingMutations: readonly Mutation[] = [
     ],
   ),
   ...mutationsOf(
-    'packages/protocol/src/files.ts',
+    'packages/protocol/src/files/failed-write.ts',
     ['packages/train/test/full-disk.test.ts'],
     [
       [

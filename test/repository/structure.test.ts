@@ -52,7 +52,6 @@ const mutualFolders: readonly string[] = [
   'eval/src/store/read eval/src/store/write',
   'models/src models/src/judge',
   'models/src models/src/provider',
-  'protocol/src protocol/src/trajectory',
   'proxy/src proxy/src/anthropic',
   'proxy/src proxy/src/responses',
   'testing/src testing/src/adapter-contract',

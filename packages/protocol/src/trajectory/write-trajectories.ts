@@ -1,7 +1,7 @@
 import { lstat, mkdir } from 'node:fs/promises'
 import path from 'node:path'
 
-import { writeFileAtomically } from '../files.ts'
+import { writeFileAtomically } from '../files/atomic-write.ts'
 import { beginningOf, errorTextBytes, longErrorTextBytes } from '@osmosis/core/http'
 import { isPathSegment } from '@osmosis/core'
 import { documentText, toText } from './document-text.ts'
