@@ -12,6 +12,7 @@ export {
 } from './http/server-route.ts'
 export { reachableUrl } from './http/request-body.ts'
 export { createServerShell, type ServerProtocol, type ServerServices } from './http/server-shell.ts'
+export { showBackend } from './metrics/backend-figures.ts'
 export type { CountedCall } from './metrics/rollout-figures.ts'
 export type { ServerMetrics } from './metrics/server-metrics.ts'
 export { OwnershipLog } from './work/ownership-log.ts'
@@ -25,7 +26,6 @@ export {
   type RolloutAdmission,
   type RolloutPorts,
 } from './rollout/port-routes.ts'
-export { showBackend } from './rollout/local-rollouts.ts'
 export { conversationJson, type BodyParts } from './rollout/callback-bodies.ts'
 export {
   deliverCompletion,

@@ -1,7 +1,6 @@
 import type { CancelDisposition } from '@osmosis/protocol/wire'
 import {
   isEnded,
-  type BackendWorkers,
   type ExecutionBackend,
   type RolloutSelector,
   type RolloutState,
@@ -11,7 +10,6 @@ import type { TraceHeaders } from '@osmosis/core/http'
 import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
 import type { LeasedRollout } from '../leases/leased-rollout.ts'
 import type { Leases } from './leases.ts'
-import type { ServerMetrics } from '../metrics/server-metrics.ts'
 import type { Admission } from '../http/admission.ts'
 import type {
   RolloutBody,
@@ -93,71 +91,4 @@ export class LocalRollouts implements RolloutAdmission, LeaseResults, RolloutCon
   get admittedIds(): string[] {
     return this.#parts.admission.admittedIds
   }
-}
-
-type ShownBackend = Pick<ExecutionBackend, 'load' | 'workers'>
-
-/** Registers the figures of a backend, or of the slots of agent loops. */
-export function showBackend(metrics: ServerMetrics, backend: ShownBackend): void {
-  metrics.gauges(
-    'osmosis_rollouts',
-    'Rollouts: queued for a slot, or running in one.',
-    'state',
-    () => {
-      const { queued, running } = backend.load()
-      return { queued, running }
-    },
-  )
-  metrics.gauge(
-    'osmosis_rollout_slots',
-    'How many rollouts may run concurrently; +Inf when there is no limit.',
-    () => backend.load().maxConcurrent ?? Number.POSITIVE_INFINITY,
-  )
-  if (backend.workers === undefined) return
-  metrics.gauge('osmosis_workers', 'Worker processes.', () => workersOf(backend).running)
-  metrics.counters(
-    'osmosis_worker_restarts_total',
-    'Replaced worker processes, by why they ended.',
-    'reason',
-    () => workersOf(backend).restarts,
-  )
-  metrics.gauge(
-    'osmosis_worker_resident_memory_bytes',
-    'Memory of all worker processes together.',
-    () => workersOf(backend).residentBytes,
-  )
-  metrics.counter(
-    'osmosis_worker_cpu_seconds_total',
-    'CPU time of all worker processes so far, user and system.',
-    () => workersOf(backend).cpuSeconds,
-  )
-}
-
-/** Registers the figures of leases. */
-export function showLeases(metrics: ServerMetrics, leases: Leases): void {
-  const { registry } = leases
-  metrics.gauge(
-    'osmosis_leases_held',
-    'Leased rollouts that are in progress.',
-    () => registry.live.length,
-  )
-  metrics.gauge(
-    'osmosis_lease_results',
-    'Results that are stored for their callers.',
-    () => registry.retainedCount,
-  )
-  metrics.gauge(
-    'osmosis_lease_result_bytes',
-    'Size of the results that are stored for their callers.',
-    () => registry.retainedBytes,
-  )
-  metrics.counter(
-    'osmosis_leases_lapsed_total',
-    'Rollouts that ended because no caller polled for their result in time.',
-    () => leases.lapsedCount,
-  )
-}
-
-function workersOf(backend: ShownBackend): BackendWorkers {
-  return backend.workers?.() ?? { running: 0, restarts: {}, residentBytes: 0, cpuSeconds: 0 }
 }
