@@ -3,6 +3,7 @@ export { bodyWithoutKeys, foreignText, isForeign, webBody } from './http/error-b
 export type { ResponseBody, ResponseHeaders, HttpResponse } from './http/response.ts'
 export { assertApiKey, bearer, carriesKey, secretForms } from './http/bearer.ts'
 export { EgressPolicy, type EgressOptions } from './http/egress/egress-policy.ts'
+export { isLoopback } from './http/egress/loopback.ts'
 export { beginningOf, cutEnd, errorTextBytes, longErrorTextBytes } from './http/error-text.ts'
 export type { EndpointNames, HttpRequest } from './http/exchange.ts'
 export { isJsonObject, parseJson } from './http/json.ts'

@@ -1,6 +1,7 @@
 import type { ConnectionOptions } from 'node:tls'
 
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
+import { isLoopback } from '@osmosis/core/http'
 import { parseRedisAddress, redisPlace, type RedisAddress } from '@osmosis/protocol/wire'
 import { Redis, ReplyError } from 'ioredis'
 
@@ -402,10 +403,6 @@ function sendTogether(stream: Pick<Redis['stream'], 'write' | 'cork' | 'uncork'>
     return write(...args)
   }
   stream.write = writeLater as typeof stream.write
-}
-
-function isLoopback(hostname: string): boolean {
-  return /^(localhost|127(\.\d+){3}|::1)$/.test(hostname)
 }
 
 function infoFields(info: string): Map<string, string> {

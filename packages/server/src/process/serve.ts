@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { getRequestListener } from '@hono/node-server'
 import { OsmosisError } from '@osmosis/core'
+import { isLoopback } from '@osmosis/core/http'
 
 import type { ServableApp } from '../http/server-shell.ts'
 import { HttpRefusal, toResponse } from '../http/server-route.ts'
@@ -218,12 +219,6 @@ async function closeHttpServer(http: Server, sockets: ReadonlySet<Socket>): Prom
     clearInterval(idle)
     clearTimeout(end)
   }
-}
-
-/** Whether only programs on this machine can reach a server at this address. */
-function isLoopback(host: string): boolean {
-  const name = host.toLowerCase()
-  return name === 'localhost' || name === '::1' || /^127(?:\.\d{1,3}){3}$/.test(name)
 }
 
 /**

@@ -1,3 +1,5 @@
+import { isLoopback } from '@osmosis/core/http'
+
 import { environment as givenEnvironment } from '../../command/command-context.ts'
 import { readEnvFile } from '../../command/environment.ts'
 import { PlatformError, wrongUse } from './platform-error.ts'
@@ -126,9 +128,4 @@ function parse(text: string): URL | undefined {
   // Parsed again: only then is the default port of http left out.
   if (!hasScheme && isLoopback(url.hostname)) return new URL(`http://${text}`)
   return url.protocol === 'http:' || url.protocol === 'https:' ? url : undefined
-}
-
-/** Whether a host of a URL is this machine. */
-export function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(host)
 }

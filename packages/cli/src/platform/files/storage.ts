@@ -5,11 +5,10 @@ import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 
 import { errorMessage } from '@osmosis/core'
-import { wait } from '@osmosis/core/http'
+import { isLoopback, wait } from '@osmosis/core/http'
 import { Agent, request, type Dispatcher } from 'undici'
 
 import { PlatformError } from '../client/platform-error.ts'
-import { isLoopback } from '../client/settings.ts'
 
 /** A piece of a file. */
 export interface FilePiece {
