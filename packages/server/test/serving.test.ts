@@ -11,6 +11,7 @@ import {
 } from '@osmosis/server'
 import { describe, expect, it } from 'vitest'
 
+import { startServerProcess } from '../../../test/kit/index.ts'
 import { startChild } from './start-child.ts'
 import { AskOnce } from './running-server.ts'
 
@@ -154,6 +155,26 @@ describe('serving', () => {
     await expect(fetch(`${listening.url}/health`)).rejects.toThrow('fetch failed')
   })
 
+  it.each(['signal', 'lost'] as const)(
+    'closes when its %s is aborted while it starts',
+    async (which) => {
+      const aborts = new AbortController()
+      const app: ServableApp = {
+        fetch: async () => new Response(),
+        requiresKey: false,
+        logger: silentLogger,
+        start: async () => aborts.abort(),
+        drain: async () => undefined,
+        ...(which === 'lost' && { lost: aborts.signal }),
+      }
+      const signal = which === 'signal' ? aborts.signal : undefined
+      const listening = await serve(app, { port: 0, signal, ...quiet })
+      await listening.closed
+
+      await expect(fetch(listening.url)).rejects.toThrow('fetch failed')
+    },
+  )
+
   it('does not start when its signal is aborted already', async () => {
     await expect(
       serve(createServer(), { port: 0, signal: AbortSignal.abort(), ...quiet }),
@@ -203,6 +224,12 @@ describe('a server that owns its process', () => {
       ])
     },
   )
+
+  it('exits with 1 when its app is lost while it starts', async () => {
+    const child = await startServerProcess(new URL('./lost-process.ts', import.meta.url))
+
+    expect(await child.exit).toStrictEqual([1, null])
+  })
 
   it('ends at once on a second signal', async () => {
     await using child = await startChild()

@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events'
 import { constants } from 'node:os'
 
 import { errorMessage } from '@osmosis/core'
@@ -64,7 +65,7 @@ export function ownProcess(close: Close, logger: Logger, lost?: AbortSignal): ()
 
   ignoreBrokenPipe()
   exitDespiteThreads()
-  lost?.addEventListener('abort', fail, { once: true })
+  const lostListener = lost && addAbortListener(lost, fail)
   process.on('SIGTERM', onSignal)
   process.on('SIGINT', onSignal)
   process.on('SIGHUP', onHangUp)
@@ -86,7 +87,7 @@ export function ownProcess(close: Close, logger: Logger, lost?: AbortSignal): ()
   return () => {
     // Code of ended rollouts is contained until the process exits.
     if (ending) return
-    lost?.removeEventListener('abort', fail)
+    lostListener?.[Symbol.dispose]()
     process.off('SIGTERM', onSignal)
     process.off('SIGINT', onSignal)
     process.off('SIGHUP', onHangUp)

@@ -1,4 +1,4 @@
-import { once } from 'node:events'
+import { addAbortListener, once } from 'node:events'
 import { createServer, type Server, type ServerOptions } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -147,7 +147,7 @@ export async function serve(
   const closed = Promise.withResolvers<void>()
   const shutDown = async (): Promise<void> => {
     await closeHttpServer(http, sockets)
-    signal?.removeEventListener('abort', onAbort)
+    abortListener?.[Symbol.dispose]()
     disown?.()
     app.logger.info({ url }, 'closed')
     closed.resolve()
@@ -161,12 +161,11 @@ export async function serve(
   const closeSoon = (waitSeconds?: number): void => {
     close({ waitSeconds }).catch((error: unknown) => app.logger.error({ error }, 'closing failed'))
   }
-  const onAbort = (): void => closeSoon()
   const disown = handleSignals ? ownProcess(close, app.logger, app.lost) : undefined
-  app.lost?.addEventListener('abort', () => closeSoon(0), { once: true })
+  // Both may have been aborted while the port was opened.
+  if (app.lost) addAbortListener(app.lost, () => closeSoon(0))
+  const abortListener = signal && addAbortListener(signal, () => closeSoon())
   http.on('error', (error) => app.logger.error({ error }, 'connection failed'))
-  signal?.addEventListener('abort', onAbort, { once: true })
-  if (signal?.aborted) onAbort()
   app.logger.info({ url }, 'listening')
   return { url, port: boundPort, closed: closed.promise, close, [Symbol.asyncDispose]: close }
 }
