@@ -12,7 +12,7 @@ import { HttpRefusal, toResponse } from '../http/server-route.ts'
 import { ConnectionPlaces } from './connection-places.ts'
 import { ownProcess } from './process-owner.ts'
 
-/** What one client may use of a server. */
+/** What clients may use of a server: the time for each request, and how many may be connected. */
 export interface HttpLimits {
   /** For the headers of a request to arrive. Default 30; never more than `requestSeconds`. */
   headersSeconds?: number | undefined
@@ -21,8 +21,8 @@ export interface HttpLimits {
   /** For a connection without a request. Default 75: more than load balancers keep theirs (60). */
   keepAliveSeconds?: number | undefined
   /**
-   * Maximum concurrent connections. A few more may ask for `/health`; other requests on them get 503, and the
-   * rest is closed at once. Default 10 000, enough for callers that wait for 10 000 results.
+   * Maximum concurrent connections of all clients together. A few more may ask for `/health`; other requests on
+   * them get 503, and the rest is closed at once. Default 10 000, enough for callers that wait for 10 000 results.
    */
   maxConnections?: number | undefined
 }
@@ -91,7 +91,7 @@ export interface ServeOptions {
    * rollout; an error that belongs to no known rollout fails all running ones and ends the process with 1.
    */
   handleSignals?: boolean | undefined
-  /** What one client may use; the defaults suit servers that strangers can reach. */
+  /** What clients may use; the defaults suit servers that strangers can reach. */
   limits?: HttpLimits | undefined
   /** Lets a server without a key listen on an address that other machines can reach. */
   allowUnauthenticated?: boolean | undefined
@@ -124,7 +124,7 @@ const closeMs = 5000
  * the caller still has to close the app.
  *
  * @throws OsmosisError with code `port_in_use`, or `invalid_config` for an open address without
- * a key
+ * a key and for a limit that is not a number above 0
  */
 export async function serve(
   app: ServableApp,
