@@ -185,6 +185,13 @@ export const serverMutations: readonly Mutation[] = [
     tests: ['packages/server/test/serving.test.ts'],
   },
   {
+    name: 'server: one that is lost while its port opens remains',
+    file: `${server}/process/serve.ts`,
+    from: 'if (app.lost) addAbortListener(app.lost, () => closeSoon(0))',
+    to: "app.lost?.addEventListener('abort', () => closeSoon(0))",
+    tests: ['packages/server/test/serving.test.ts'],
+  },
+  {
     name: 'server: a step that cannot be written is in no log',
     file: `${server}/delivery/outbox-record.ts`,
     from: '      this.#storage.logger.error(line, `outbox is out of date: ${errorMessage(error)}`)\n',
