@@ -5,13 +5,10 @@ import {
   parseQuery,
   parseRolloutName,
   rolloutName,
-  type RunQuery,
-  type RunStatistics,
-  runStatistics,
   selectItems,
 } from '@osmosis/eval/analysis'
-import type { JSX, RefObject } from 'preact'
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import type { JSX } from 'preact'
+import { useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 
 import { type Keys, useKeys } from '../keys.ts'
 import type { Go, Route } from '../route.ts'
@@ -22,40 +19,12 @@ import { Distributions } from './distributions.tsx'
 import { FacetLists } from './facets.tsx'
 import type { Filtering } from './filter-term.ts'
 import { Figures } from './figures.tsx'
+import { FilterBar } from './filter-bar.tsx'
 import { RolloutTable } from './rollout-table.tsx'
 import { SignalMap } from './signal-map.tsx'
 import type { DisplayedRun } from './use-run.ts'
+import { useSettled, useStatistics } from './use-settled.ts'
 import { useTextSearch } from './use-text-search.ts'
-
-/** Figures are computed again after this many times their computing time. */
-const restFactor = 8
-
-/** Figures and findings of a run. For a large live run they are updated less often than its lines. */
-function useStatistics(run: DisplayedRun | null): RunStatistics | null {
-  const [statistics, setStatistics] = useState<RunStatistics | null>(null)
-  const table = run?.table ?? null
-  const nextAt = useRef(0)
-  const isSmall = table !== null && table.size <= maxImmediateItems
-  useEffect(() => {
-    if (table === null) return undefined
-    const compute = (): void => {
-      const started = performance.now()
-      setStatistics(runStatistics(table))
-      const now = performance.now()
-      nextAt.current = now + restFactor * (now - started)
-    }
-    if (isSmall && statistics === null) {
-      compute()
-      return undefined
-    }
-    const timer = setTimeout(
-      compute,
-      Math.max(isSmall ? 0 : 50, nextAt.current - performance.now()),
-    )
-    return () => clearTimeout(timer)
-  }, [run])
-  return statistics
-}
 
 interface RunPageProps {
   readonly source: Source
@@ -305,78 +274,4 @@ function LookFirst({
       )}
     </section>
   )
-}
-
-interface FilterBarProps {
-  readonly field: RefObject<HTMLInputElement | null>
-  readonly text: string
-  readonly query: RunQuery
-  /** The number of rollouts that match the filter, of all. */
-  readonly shown: number
-  readonly all: number
-  readonly isSearching: boolean
-  readonly onInput: (text: string) => void
-  readonly onEnter: () => void
-}
-
-/** The filter line, and the number of matching rollouts. */
-function FilterBar(props: FilterBarProps): JSX.Element {
-  const { field, text, query, shown, all, isSearching, onInput, onEnter } = props
-  const [problem] = query.problems
-  return (
-    <div class="bar">
-      <label class="search">
-        <svg width="13" height="13" viewBox="0 0 13 13" aria-hidden="true">
-          <circle cx="5.5" cy="5.5" r="4" fill="none" stroke="currentColor" stroke-width="1.3" />
-          <path d="M8.6 8.6 12 12" stroke="currentColor" stroke-width="1.3" />
-        </svg>
-        <input
-          ref={field}
-          value={text}
-          spellcheck={false}
-          autocomplete="off"
-          autocapitalize="off"
-          placeholder="Filter: is:stuck reward<0.5 tool:cancel tokens>800, or any words"
-          aria-label="Filter"
-          onInput={({ currentTarget }) => onInput(currentTarget.value)}
-          onKeyDown={(event) => {
-            if (event.key !== 'Enter') return
-            onEnter()
-          }}
-        />
-        <kbd>/</kbd>
-      </label>
-      <span class={`count${problem === undefined ? '' : ' problem'}`} role="status">
-        {problem ??
-          (shown === all
-            ? formatQuantity(all, 'rollout')
-            : `${formatCount(shown)} of ${formatCount(all)}`)}
-        {problem === undefined && isSearching && ', searching'}
-      </span>
-    </div>
-  )
-}
-
-/** Up to this number of items everything is drawn immediately. */
-const maxImmediateItems = 6_000
-
-/** Minimum time between updates of the map, groups and figures of a large run. Milliseconds. */
-const restMs = 1_000
-
-/** The run for the map, groups and figures, which for a large live run are updated less often than its lines. */
-function useSettled(run: DisplayedRun): DisplayedRun {
-  const [settled, setSettled] = useState(run)
-  const nextAt = useRef(0)
-  const isSmall = run.table.size <= maxImmediateItems
-  useEffect(() => {
-    if (isSmall || settled === run) return undefined
-    const settle = (): void => {
-      nextAt.current = performance.now() + restMs
-      setSettled(run)
-    }
-    const timer = setTimeout(settle, Math.max(50, nextAt.current - performance.now()))
-    return () => clearTimeout(timer)
-  }, [run, settled])
-  // A new table means another run.
-  return isSmall || settled.table !== run.table ? run : settled
 }
