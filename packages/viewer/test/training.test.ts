@@ -17,6 +17,7 @@ const inBrowser = ViewerInBrowser.forTests(async (_, trainings) => {
   await writeTraining(trainings, made)
   await writeTraining(trainings, half)
   await writeTraining(trainings, { ...half, name: 'begun', steps: 1 })
+  await writeTraining(trainings, { ...half, name: 'worker', steps: 1, isOpenEnded: true })
 })
 
 describe('a training', () => {
@@ -130,6 +131,12 @@ describe('a training', () => {
     await inBrowser.open('#/training/begun')
     await page.getByText(/^Reward 0\.\d{3} after 1 of 9 steps$/).waitFor()
     expect(await page.locator('.change').count()).toBe(0)
+  })
+
+  it('says how many steps are done where no number of steps is planned', async () => {
+    const { page } = await inBrowser.open('#/training/worker')
+    await page.getByText(/^Reward 0\.\d{3} after 1 step$/).waitFor()
+    await page.getByText('The same osmosis serve or worker command continues it.').waitFor()
   })
 
   it('says what is wrong with a damaged journal, and which training does not exist', async () => {

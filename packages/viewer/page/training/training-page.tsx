@@ -29,8 +29,8 @@ import { RowSteps } from './row-steps.tsx'
 import { stepRun, stepOf } from './training-runs.ts'
 import { useTrainingRows } from './use-training.ts'
 
-/** The first chart shows these. */
-const large: ReadonlySet<SeriesKey> = new Set([
+/** Series without a small chart: the large one draws three of them, and only the table has `heldOutPassRate`. */
+const withoutSmallChart: ReadonlySet<SeriesKey> = new Set([
   'reward',
   'passRate',
   'heldOutReward',
@@ -81,7 +81,7 @@ export function TrainingPage({ source, training, go }: TrainingPageProps): JSX.E
           <RewardChart training={training} series={series} {...shared} />
           <div class="charts">
             {series
-              .filter(({ key }) => !large.has(key))
+              .filter(({ key }) => !withoutSmallChart.has(key))
               .map((each) => (
                 <SmallChart key={each.key} series={each} {...shared} />
               ))}
@@ -115,8 +115,6 @@ function SmallChart({ series, ...shared }: ChartSteps & { series: TrainingSeries
   )
 }
 
-const stateTexts = { running: 'running', finished: 'finished', interrupted: 'interrupted' }
-
 /** The result so far, in a sentence, and what is trained. */
 function Head({ training: { name, state, records, current }, series }: Measured): JSX.Element {
   const wasRunning = !useIsLive() && state === 'running'
@@ -130,7 +128,11 @@ function Head({ training: { name, state, records, current }, series }: Measured)
       : series.find(({ key }) => key === 'reward')
   const [first, last] = [measured?.points[0], measured?.points.at(-1)]
   const change = behaviourChange(records)
-  const planned = started?.steps == null ? '' : ` of ${formatCount(started.steps)}`
+  const planned = started?.steps ?? null
+  const done =
+    planned === null
+      ? formatQuantity(steps, 'step')
+      : `${formatCount(steps)} of ${formatQuantity(planned, 'step')}`
   return (
     <>
       <p class="sentence">
@@ -144,12 +146,12 @@ function Head({ training: { name, state, records, current }, series }: Measured)
             </span>
           </>
         )}
-        {` after ${formatCount(steps)}${planned} steps`}
+        {` after ${done}`}
       </p>
       {change !== null && <p class="lead change">{change}</p>}
       <p class="lead">
         <span class={`state ${wasRunning ? '' : state === 'interrupted' ? 'incomplete' : state}`}>
-          {wasRunning ? 'running when last seen' : stateTexts[state]}
+          {wasRunning ? 'running when last seen' : state}
         </span>{' '}
         {ended?.kind === 'end' && ended.reason}
         {state === 'interrupted' &&
@@ -289,7 +291,7 @@ interface Measured {
 
 const tones = { reward: 'first', passRate: 'second', heldOutReward: 'third' } as const
 
-/** Reward, pass rate and evaluations of held-out rows, with their intervals and what is measured now. */
+/** Reward, pass rate and the reward of held-out rows, with their intervals and what is measured now. */
 function RewardChart(props: ChartSteps & Measured): JSX.Element {
   const { training, series, at, steps } = props
   const chosen = (['reward', 'passRate', 'heldOutReward'] as const).flatMap((key) => {

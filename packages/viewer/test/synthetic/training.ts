@@ -13,6 +13,8 @@ export interface MadeTraining {
   readonly steps: number
   /** Planned steps. Default: those that are done. */
   readonly planned?: number
+  /** Whether its start names no number of steps, as that of a worker. */
+  readonly isOpenEnded?: boolean
   /** Rows of the dataset; the steps go through them in turn. */
   readonly rows: number
   readonly rowsPerStep: number
@@ -21,14 +23,22 @@ export interface MadeTraining {
 
 /** Writes a synthetic training whose skill rises, with an evaluation before it, and one after it when it is done. */
 export async function writeTraining(root: string, training: MadeTraining): Promise<string> {
-  const { name, steps, planned = steps, rowsPerStep, attempts, rows } = training
+  const {
+    name,
+    steps,
+    planned = steps,
+    isOpenEnded = false,
+    rowsPerStep,
+    attempts,
+    rows,
+  } = training
   const folder = path.join(root, name)
   mkdirSync(path.join(folder, 'runs'), { recursive: true })
   writeFileSync(path.join(folder, 'training.json'), '{}\n')
   append(folder, {
     kind: 'start',
     step: 0,
-    steps: planned,
+    steps: isOpenEnded ? null : planned,
     model: 'Qwen/Qwen3-0.6B',
     rollout: 'airline-support',
     dataset: 'data/airline.jsonl',
