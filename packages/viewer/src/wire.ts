@@ -44,8 +44,8 @@ export interface RunSummary extends RunProgress {
   readonly variants: readonly string[]
 }
 
-/** A run that cannot be read. */
-interface DamagedRun {
+/** A run or a training that cannot be read. */
+interface DamagedListing {
   readonly name: string
   /** Why it cannot be read. */
   readonly problem: string
@@ -53,7 +53,7 @@ interface DamagedRun {
 
 export type RunListing =
   | RunSummary
-  | DamagedRun
+  | DamagedListing
   /** A large run whose figures come with a later list. */
   | { readonly name: string; readonly isReading: true }
 
@@ -86,7 +86,7 @@ export interface TrainingSummary {
   readonly startedAt: string | null
 }
 
-export type TrainingListing = TrainingSummary | DamagedRun
+export type TrainingListing = TrainingSummary | DamagedListing
 
 /** The rollouts of a training that run now. */
 export interface CurrentRun {

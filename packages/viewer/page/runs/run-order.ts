@@ -33,7 +33,7 @@ export function matches(run: RunListing, search: string): boolean {
   return words.every((word) => text.toLowerCase().includes(word))
 }
 
-/** The runs by rollout: the rollout with the newest run first. */
+/** The runs by rollout, in the order of the listing, in which the newest runs of a folder come first. */
 export function groupRuns(runs: readonly RunListing[], order: RunOrder): RunGroup[] {
   const byRollout = Map.groupBy(runs, (run) => (isSummary(run) ? run.rollout : ''))
   return [...byRollout].map(([rollout, own]) => {

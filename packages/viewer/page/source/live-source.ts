@@ -76,6 +76,7 @@ export function liveSource(): Source {
         onOpen()
         for await (const update of updatesIn(response)) onUpdate(update)
       }
+      // Where the run cannot be followed, reading it says why.
       void followWithRetries(read, signal, onOpen)
       return () => stop.abort()
     },

@@ -45,8 +45,8 @@ export interface Source {
   /** Calls `onChange` with each change of the connection. Returns a function that ends this. Undefined for a report. */
   watch?(onChange: (connection: Connection) => void): () => void
   /**
-   * Follows a run. Read the run at each `onOpen`, which is called again after a reconnect. Returns a function
-   * that stops this. Undefined for a report.
+   * Follows a run. Read the run at each `onOpen`, which is called again after a reconnect, and also when the server
+   * refuses, because reading then says why. Returns a function that stops this. Undefined for a report.
    */
   follow?(run: string, onOpen: () => void, onUpdate: (update: LiveUpdate) => void): () => void
 }

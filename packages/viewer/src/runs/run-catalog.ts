@@ -44,7 +44,7 @@ export class RunCatalog {
     this.#trainings = trainings
   }
 
-  /** The newest first. */
+  /** The single runs as they were named, then those of the folder, the newest first. */
   async list(): Promise<CatalogRun[]> {
     const { root } = this.#places
     const found: CatalogRun[] = root === undefined ? [] : await listRuns(root)
