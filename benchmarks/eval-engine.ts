@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 
 import type { EngineFigures, EngineTask } from './engine-under-test.ts'
+import { rounded } from './figures.ts'
 
 const items = Number(process.argv[2] ?? 4000)
 const large = Number(process.argv[3] ?? 100_000)
@@ -46,14 +47,14 @@ try {
     store: true,
   })
   console.table({
-    [`${large} items, s`]: { measured: round(seconds), goal: '' },
+    [`${large} items, s`]: { measured: rounded(seconds), goal: '' },
     'memory at its peak, MiB': { measured: peakMiB, goal: 'at most 450' },
     'live heap at the end, MiB': { measured: liveMiB, goal: '' },
     'snapshots while it runs, % of the time': {
-      measured: round((100 * refreshSeconds) / seconds),
+      measured: rounded((100 * refreshSeconds) / seconds),
       goal: 'at most 5',
     },
-    'snapshots at its end, s': { measured: round(finalSeconds), goal: '' },
+    'snapshots at its end, s': { measured: rounded(finalSeconds), goal: '' },
   })
   console.log(JSON.stringify({ node: process.version, results }))
 } finally {
@@ -61,9 +62,5 @@ try {
 }
 
 function perItem(seconds: number): number {
-  return round((1000 * seconds) / items)
-}
-
-function round(value: number): number {
-  return Math.round(value * 100) / 100
+  return rounded((1000 * seconds) / items)
 }

@@ -11,6 +11,7 @@ import {
 } from '@osmosis/eval/analysis'
 import { madeEvent } from '../test/kit/made-runs.ts'
 
+import { median } from './figures.ts'
 import { manifestOf } from '../packages/eval/test/analysis/runs.ts'
 
 const rounds = 5
@@ -61,10 +62,6 @@ function measured<T>(name: string, run: () => T): T {
   const times = figures.get(name) ?? []
   figures.set(name, [...times, (user + system) / 1000])
   return result
-}
-
-function median(times: readonly number[]): number {
-  return times.toSorted((a, b) => a - b)[times.length >> 1] ?? 0
 }
 
 /** Different from its neighbours in every counted figure, and the same in every process. */

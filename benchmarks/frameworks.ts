@@ -8,6 +8,7 @@ import { once } from 'node:events'
 import path from 'node:path'
 
 import type { Round } from './agent-under-test.ts'
+import { median, quantile, rounded } from './figures.ts'
 
 const goal = 1
 const rounds = 9
@@ -43,21 +44,11 @@ for (const framework of frameworks) {
     const row = {
       framework,
       way,
-      beforeMs: round2(
-        quantile(
-          pairs.map((pair) => pair.before),
-          0.5,
-        ),
-      ),
-      afterMs: round2(
-        quantile(
-          pairs.map((pair) => pair.after),
-          0.5,
-        ),
-      ),
-      ratio: round2(quantile(ratios, 0.5)),
+      beforeMs: rounded(median(pairs.map((pair) => pair.before))),
+      afterMs: rounded(median(pairs.map((pair) => pair.after))),
+      ratio: rounded(median(ratios)),
       // Half of the distance between the quartiles.
-      spread: round2((quantile(ratios, 0.75) - quantile(ratios, 0.25)) / 2),
+      spread: rounded((quantile(ratios, 0.75) - quantile(ratios, 0.25)) / 2),
       goal,
     }
     rows.push(row)
@@ -97,13 +88,4 @@ async function cpuOf(agent: ChildProcess, round: Round): Promise<number> {
   agent.send(round)
   const [cpu] = (await once(agent, 'message')) as [number]
   return cpu
-}
-
-function quantile(values: readonly number[], share: number): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  return sorted[Math.round(share * (sorted.length - 1))] ?? 0
-}
-
-function round2(value: number): number {
-  return Math.round(value * 100) / 100
 }

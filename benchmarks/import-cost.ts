@@ -9,6 +9,7 @@ import path from 'node:path'
 import { styleText } from 'node:util'
 
 import { cleanUp, npmInstall, packAll } from '../test/packed/workspace.ts'
+import { rounded } from './figures.ts'
 
 const rounds = 15
 
@@ -70,7 +71,12 @@ for (let round = 0; round < rounds; round += 1) {
 
 const rows = measured.map(({ name, goalMs }) => {
   const total = fastest(name)
-  return { name, totalMs: round1(total), ownMs: round1(total - fastest(`before ${name}`)), goalMs }
+  return {
+    name,
+    totalMs: rounded(total, 1),
+    ownMs: rounded(total - fastest(`before ${name}`), 1),
+    goalMs,
+  }
 })
 for (const { name, totalMs, ownMs, goalMs } of rows) {
   const verdict = ownMs <= goalMs ? styleText('green', 'ok') : styleText('red', 'over')
@@ -94,10 +100,6 @@ function run(folder: string, source: string): number {
 /** Whatever else runs on the machine only makes a round slower. */
 function fastest(name: string): number {
   return Math.min(...(programs.get(name)?.times ?? []))
-}
-
-function round1(value: number): number {
-  return Math.round(value * 10) / 10
 }
 
 function tarballOf(name: string): string {

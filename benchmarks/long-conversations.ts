@@ -10,6 +10,8 @@ import { RolloutContext } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { Agent, request } from 'undici'
 
+import { median, rounded } from './figures.ts'
+
 const goal = 1.3
 const rounds = 15
 const endpoint = fork(path.join(import.meta.dirname, 'streaming-endpoint.ts'), {
@@ -39,14 +41,14 @@ for (const { turns, bytes } of [
     )
     samples.ours.push(await cpuOf(async () => policy.complete({ messages: copied(conversation) })))
   }
-  const [bare, ours, first] = [samples.bare, samples.ours, samples.first].map(median)
+  const [bare, ours, first] = [median(samples.bare), median(samples.ours), median(samples.first)]
   const row = {
     turns,
     bytes,
-    bareCpu: round2(bare),
-    cpu: round2(ours),
-    ratio: round2(Number(ours) / Number(bare)),
-    ratioOfFirst: round2(Number(first) / Number(bare)),
+    bareCpu: rounded(bare),
+    cpu: rounded(ours),
+    ratio: rounded(ours / bare),
+    ratioOfFirst: rounded(first / bare),
     goal,
   }
   rows.push(row)
@@ -101,12 +103,4 @@ async function cpuOf(act: () => Promise<unknown>): Promise<number> {
   await act()
   const { user, system } = process.cpuUsage(before)
   return (user + system) / 1000
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN
-}
-
-function round2(value: number | undefined): number {
-  return Math.round(Number(value) * 100) / 100
 }

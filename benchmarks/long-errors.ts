@@ -14,6 +14,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { SecretValues } from '@osmosis/protocol/http'
 import { request } from 'undici'
 
+import { median } from './figures.ts'
+
 const mostCleaned = 64 * 1024
 const askEveryMs = 5
 const keys = Array.from({ length: 2000 }, () => `sk-proj-${randomBytes(24).toString('base64url')}`)
@@ -109,8 +111,4 @@ function timed(act: () => unknown): number {
   const start = performance.now()
   act()
   return performance.now() - start
-}
-
-function median(values: number[]): number {
-  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? Number.NaN
 }

@@ -8,6 +8,8 @@ import path from 'node:path'
 import { RolloutContext } from '@osmosis/core'
 import { Agent, request } from 'undici'
 
+import { median, quantile, rounded } from './figures.ts'
+
 const messages = [
   { role: 'system', content: 'You are a careful calculator. '.repeat(20) },
   { role: 'user', content: 'What is 12 times 34? '.repeat(40) },
@@ -41,10 +43,10 @@ for (const answerChunks of [20, 200]) {
     const row = {
       answerChunks,
       inFlight,
-      addedP50: round(ours.p50 - bare.p50),
-      addedP99: round(ours.p99 - bare.p99),
-      addedCpu: round(ours.cpu - bare.cpu),
-      cpuRatio: round(ours.cpu / bare.cpu),
+      addedP50: rounded(ours.p50 - bare.p50),
+      addedP99: rounded(ours.p99 - bare.p99),
+      addedCpu: rounded(ours.cpu - bare.cpu),
+      cpuRatio: rounded(ours.cpu / bare.cpu),
     }
     rows.push(row)
     console.log(
@@ -99,11 +101,5 @@ async function measure(
     }),
   )
   const { user, system } = process.cpuUsage(cpuBefore)
-  const sorted = times.toSorted((a, b) => a - b)
-  const at = (share: number): number => sorted[Math.floor(share * (sorted.length - 1))] ?? 0
-  return { p50: at(0.5), p99: at(0.99), cpu: (user + system) / 1000 / calls }
-}
-
-function round(value: number): number {
-  return Math.round(value * 100) / 100
+  return { p50: median(times), p99: quantile(times, 0.99), cpu: (user + system) / 1000 / calls }
 }

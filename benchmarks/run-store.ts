@@ -13,6 +13,7 @@ import { madeManifest } from '../test/kit/made-runs.ts'
 
 import { complete, crash, inFlight, outputOf, writer } from '../packages/eval/test/store/crashes.ts'
 import { itemOf } from '../packages/eval/test/store/runs.ts'
+import { median, quantile, rounded } from './figures.ts'
 
 const rollouts = Number(process.argv[2] ?? 100_000)
 const concurrency = 64
@@ -62,14 +63,13 @@ async function writing(name: string, withGraded: boolean): Promise<string> {
   const seconds = (performance.now() - startedAt) / 1000
   const { user, system } = process.cpuUsage(cpu)
   await store.close()
-  times.sort()
   const label = withGraded ? 'with what graders saw: ' : ''
   const goal = (text: string): string | undefined => (withGraded ? undefined : text)
-  show(`${label}writing`, round(seconds), 's', goal('at most 5.4'))
+  show(`${label}writing`, rounded(seconds), 's', goal('at most 5.4'))
   show(`${label}writes`, Math.round(rollouts / seconds), 'per s', goal('at least 18400'))
-  show(`${label}CPU`, round((user + system) / 1e6), 's')
-  show(`${label}ack p50`, round(quantile(times, 0.5)), 'ms', goal('at most 2.7'))
-  show(`${label}ack p99`, round(quantile(times, 0.99)), 'ms', goal('at most 12'))
+  show(`${label}CPU`, rounded((user + system) / 1e6), 's')
+  show(`${label}ack p50`, rounded(median(times)), 'ms', goal('at most 2.7'))
+  show(`${label}ack p99`, rounded(quantile(times, 0.99)), 'ms', goal('at most 12'))
   show(`${label}size`, Math.round((await sizeOf(store)) / 2 ** 20), 'MiB', goal('840'))
   return store.location
 }
@@ -88,13 +88,13 @@ async function bareWriting(): Promise<void> {
   const seconds = (performance.now() - startedAt) / 1000
   await handle.close()
   await rm(file)
-  show('the same bytes in one file, nothing else', round(seconds), 's')
+  show('the same bytes in one file, nothing else', rounded(seconds), 's')
 }
 
 async function resuming(location: string): Promise<RunReader> {
   const startedAt = performance.now()
   const reader = await openRun(location)
-  show('resume: the journal', round((performance.now() - startedAt) / 1000), 's', 'at most 0.7')
+  show('resume: the journal', rounded((performance.now() - startedAt) / 1000), 's', 'at most 0.7')
   const memory = Math.round(process.memoryUsage().rss / 2 ** 20)
   show('memory of this process, with all events', memory, 'MiB', 'at most 450')
   return reader
@@ -111,8 +111,7 @@ async function reading(reader: RunReader): Promise<void> {
     times[index] = performance.now() - before
     if (state !== 'found') throw new Error(`trajectory ${state}`)
   }
-  times.sort()
-  show('read p50', round(quantile(times, 0.5)), 'ms', 'at most 0.06')
+  show('read p50', rounded(median(times)), 'ms', 'at most 0.06')
 }
 
 async function searching(reader: RunReader): Promise<void> {
@@ -121,7 +120,7 @@ async function searching(reader: RunReader): Promise<void> {
     const startedAt = performance.now()
     let hits = 0
     for await (const event of reader.search(text)) hits += event.trajectory_place === null ? 0 : 1
-    const seconds = round((performance.now() - startedAt) / 1000)
+    const seconds = rounded((performance.now() - startedAt) / 1000)
     show(`search, ${name} (${hits} hits)`, seconds, 's', 'at most 1.5')
   }
 }
@@ -231,12 +230,4 @@ async function sizeOf({ location }: RunStore): Promise<number> {
     if (entry.isFile()) size += (await stat(path.join(entry.parentPath, entry.name))).size
   }
   return size
-}
-
-function quantile(sorted: Float64Array, share: number): number {
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
-}
-
-function round(value: number): number {
-  return Math.round(value * 100) / 100
 }

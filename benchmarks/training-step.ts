@@ -9,6 +9,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
+import { rounded } from './figures.ts'
 import type { TrainingTask, TrainingUsage } from './training-under-test.ts'
 
 const rollouts = Number(process.argv[2] ?? 10_000)
@@ -36,31 +37,31 @@ try {
   const rolloutCpu = alone.cpuSeconds + alone.serverCpuSeconds
   console.table({
     'rollouts alone: CPU of agent and grader, s': {
-      measured: round(alone.serverCpuSeconds),
+      measured: rounded(alone.serverCpuSeconds),
       goal: '',
     },
     'rollouts alone: CPU of controller and policy, s': {
-      measured: round(alone.cpuSeconds),
+      measured: rounded(alone.cpuSeconds),
       goal: '',
     },
     'a step whose rollouts end at once: CPU of the loop, s': {
-      measured: round(loop.cpuSeconds),
+      measured: rounded(loop.cpuSeconds),
       goal: '',
     },
     'the loop, % of the CPU of the rollouts': {
-      measured: round((100 * loop.cpuSeconds) / rolloutCpu),
+      measured: rounded((100 * loop.cpuSeconds) / rolloutCpu),
       goal: 'at most 10',
     },
     'time of a step, by the rollouts alone': {
-      measured: round(step.seconds / alone.seconds),
+      measured: rounded(step.seconds / alone.seconds),
       goal: '',
     },
     'memory at its peak, a quarter of the rollouts, MiB': {
-      measured: round(quarter.peakMiB),
+      measured: rounded(quarter.peakMiB),
       goal: '',
     },
-    'memory at its peak, all rollouts, MiB': { measured: round(step.peakMiB), goal: 'flat' },
-    'memory at its peak, rollouts alone, MiB': { measured: round(alone.peakMiB), goal: '' },
+    'memory at its peak, all rollouts, MiB': { measured: rounded(step.peakMiB), goal: 'flat' },
+    'memory at its peak, rollouts alone, MiB': { measured: rounded(alone.peakMiB), goal: '' },
     'sampled tokens in the batch': { measured: step.tokens, goal: '' },
   })
   console.log(
@@ -100,8 +101,4 @@ async function doorsFile(count: number): Promise<string> {
   })
   await writeFile(file, `${lines.join('\n')}\n`)
   return file
-}
-
-function round(value: number): number {
-  return Math.round(value * 100) / 100
 }

@@ -13,6 +13,7 @@ import { exportReport } from '@osmosis/viewer'
 
 import { launchChromium, openPage } from '../packages/viewer/test/chromium.ts'
 import { writeAirlineRun } from '../packages/viewer/test/synthetic/airline-run.ts'
+import { median, rounded } from './figures.ts'
 
 interface Figure {
   readonly name: string
@@ -185,19 +186,15 @@ async function memory(server: ChildProcess): Promise<number> {
   return rss / 2 ** 20
 }
 
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
-}
-
 function print(title: string, figures: readonly Figure[]): void {
-  const rounded = figures.map((figure) => ({
+  const printed = figures.map((figure) => ({
     ...figure,
-    value: Math.round(figure.value * 10) / 10,
+    value: rounded(figure.value, 1),
   }))
   console.log(`\n${title}`)
-  for (const { name, value, unit, goal } of rounded) {
+  for (const { name, value, unit, goal } of printed) {
     const verdict = value <= goal ? '' : '  missed'
     console.log(`  ${name.padEnd(26)}${`${value} ${unit}`.padStart(12)}   goal ${goal}${verdict}`)
   }
-  console.log(JSON.stringify({ title, figures: rounded }))
+  console.log(JSON.stringify({ title, figures: printed }))
 }

@@ -13,6 +13,7 @@ import { reportOf } from '@osmosis/protocol'
 import { LocalBackend, type ExecutionBackend, type RolloutRequest } from '@osmosis/server'
 import { createWorkerPool, type WorkerPoolBackend } from '@osmosis/server/child'
 
+import { median, rounded } from './figures.ts'
 import { workload } from './worker-workload.ts'
 
 const workerFile = path.join(import.meta.dirname, 'worker-under-test.ts')
@@ -53,10 +54,10 @@ async function measureAll(): Promise<void> {
   const one = perSecond.get('1 workers') ?? []
   const speedup = median((perSecond.get('2 workers') ?? []).map((two, n) => two / (one[n] ?? NaN)))
   for (const [name, figure] of Object.entries(computing)) {
-    console.log(`computing, ${name}: ${round1(figure)} rollouts per second`)
+    console.log(`computing, ${name}: ${rounded(figure, 1)} rollouts per second`)
   }
   console.log(
-    `computing, 2 workers by 1: ${round2(speedup)} (goal: at least ${speedupGoal} on two idle cores)`,
+    `computing, 2 workers by 1: ${rounded(speedup)} (goal: at least ${speedupGoal} on two idle cores)`,
   )
 
   for (const [name, backend] of backends) {
@@ -66,7 +67,7 @@ async function measureAll(): Promise<void> {
     const ms = await drive(backend, { kind: 'wait', url, inFlight: 100, rollouts })
     const cpu = ((await cpuOf(pool)) - before) / rollouts
     console.log(
-      `waiting, ${name}: ${round2(cpu)} ms of processor time per rollout, ${Math.round(rollouts / (ms / 1000))} rollouts per second (${Math.round(100 / ((4 * policyMs) / 1000))} at most)`,
+      `waiting, ${name}: ${rounded(cpu)} ms of processor time per rollout, ${Math.round(rollouts / (ms / 1000))} rollouts per second (${Math.round(100 / ((4 * policyMs) / 1000))} at most)`,
     )
   }
   console.log(
@@ -150,19 +151,6 @@ function servePolicy(): void {
     // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has none
     parentPort?.postMessage(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`)
   })
-}
-
-function median(figures: readonly number[]): number {
-  const sorted = figures.toSorted((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
-}
-
-function round1(figure: number): number {
-  return Math.round(figure * 10) / 10
-}
-
-function round2(figure: number): number {
-  return Math.round(figure * 100) / 100
 }
 
 if (isMainThread) await measureAll()
