@@ -1,4 +1,4 @@
-// The parts of bench distributed: server and worker processes, Redis, and a training cluster.
+// The parts of bench distributed: server and worker processes, and Redis.
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
@@ -9,7 +9,6 @@ import { startRedis } from '../test/kit/index.ts'
 import { Redis } from 'ioredis'
 
 import type { ProcessFigures, Queue, Role } from './distributed-process.ts'
-import type { Load, LoadResult } from './training-cluster.ts'
 
 /** Milliseconds of processor time, by kind of process. */
 export type CpuTimes = ReadonlyMap<string, number>
@@ -59,7 +58,7 @@ export class Deployment {
     return times
   }
 
-  /** Processor time of each process since the last call. */
+  /** The event loop of each process since the last call, and its memory. */
   async figures(): Promise<(ProcessFigures & { readonly kind: string })[]> {
     return Promise.all(
       this.#processes.map(async ({ kind, child }) => {
@@ -90,6 +89,7 @@ export class Deployment {
 interface MeasuredProcess {
   readonly kind: Role['kind']
   readonly child: ChildProcess
+  /** 0 of a worker, which listens on none. */
   readonly port: number
 }
 
@@ -113,45 +113,6 @@ async function cpuOf(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return (Number(fields[11] ?? 0) + Number(fields[12] ?? 0)) * 10
-}
-
-/** A training cluster in a separate process. */
-export class Cluster {
-  readonly #child: ChildProcess
-
-  private constructor(child: ChildProcess) {
-    this.#child = child
-  }
-
-  static async start(): Promise<Cluster> {
-    const child = fork(path.join(import.meta.dirname, 'training-cluster.ts'))
-    await once(child, 'message')
-    return new Cluster(child)
-  }
-
-  /** Resolves when all rollouts have ended. */
-  async drive({ url }: Deployment, load: Omit<Load, 'url'>): Promise<LoadResult> {
-    this.#child.send({ ...load, url } satisfies Load)
-    const [result] = (await once(this.#child, 'message')) as [LoadResult]
-    return result
-  }
-
-  /** Resolves when all rollouts wait for their last answer. */
-  async hold({ url }: Deployment, load: Omit<Load, 'url' | 'hold'>): Promise<void> {
-    this.#child.send({ ...load, url, hold: true } satisfies Load)
-    await once(this.#child, 'message')
-  }
-
-  /** Sends that answer. */
-  async release(): Promise<LoadResult> {
-    this.#child.send('release')
-    const [result] = (await once(this.#child, 'message')) as [LoadResult]
-    return result
-  }
-
-  end(): void {
-    this.#child.disconnect()
-  }
 }
 
 /** A redis-server with an append-only file, as in production. */

@@ -9,7 +9,9 @@
 import { loadavg } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { Cluster, Deployment, MeasuredRedis } from './distributed-deployment.ts'
+import { Cluster } from './cluster-process.ts'
+import { Deployment, MeasuredRedis } from './distributed-deployment.ts'
+import { median, quantile, rounded } from './figures.ts'
 import type { LoadResult } from './training-cluster.ts'
 
 // 20 KB come in, and a sample with four answers has 50.
@@ -65,15 +67,15 @@ async function measureCosts(redis: MeasuredRedis): Promise<Cost[]> {
       const after = await deployment.cpu()
       assertRewarded(result, rollouts)
       const cpuOf = Object.fromEntries(
-        [...after].map(([kind, ms]) => [kind, round2((ms - (before.get(kind) ?? 0)) / rollouts)]),
+        [...after].map(([kind, ms]) => [kind, rounded((ms - (before.get(kind) ?? 0)) / rollouts)]),
       )
       costs.push({
         setup,
         inFlight,
         perSecond: Math.round(rollouts / (result.wallMs / 1000)),
-        p50: quantile(result.durations, 0.5),
-        p99: quantile(result.durations, 0.99),
-        cpu: round2(Object.values(cpuOf).reduce((sum, ms) => sum + ms, 0)),
+        p50: rounded(median(result.durations), 1),
+        p99: rounded(quantile(result.durations, 0.99), 1),
+        cpu: rounded(Object.values(cpuOf).reduce((sum, ms) => sum + ms, 0)),
         cpuOf,
       })
     }
@@ -104,12 +106,12 @@ async function measureReplica(redis: MeasuredRedis): Promise<void> {
       const result = await cluster.drive(deployment, load)
       assertRewarded(result, rollouts)
       const cpu = (sumOf(await deployment.cpu()) - before) / rollouts
-      const p50 = quantile(result.durations, 0.5)
+      const p50 = rounded(median(result.durations), 1)
       figures.push({ cpu, p50 })
-      console.log(`${inFlight} in flight, ${setup}: p50 ${p50} ms, ${round2(cpu)} ms of CPU`)
+      console.log(`${inFlight} in flight, ${setup}: p50 ${p50} ms, ${rounded(cpu)} ms of CPU`)
     }
     const [blindly, confirmed] = figures as [(typeof figures)[0], (typeof figures)[0]]
-    const ratio = (key: 'cpu' | 'p50'): number => round2(confirmed[key] / blindly[key])
+    const ratio = (key: 'cpu' | 'p50'): number => rounded(confirmed[key] / blindly[key])
     console.log(
       `${inFlight} in flight: ${ratio('p50')} times the time, ${ratio('cpu')} times the CPU`,
     )
@@ -135,7 +137,9 @@ async function countCommands(redis: MeasuredRedis): Promise<Record<string, numbe
   })
   cluster.end()
   await queue.end()
-  const each = [...counts].map(([command, count]) => [command, round1(count / rollouts)] as const)
+  const each = [...counts].map(
+    ([command, count]) => [command, rounded(count / rollouts, 1)] as const,
+  )
   return Object.fromEntries(
     each.filter(([, count]) => count >= 0.1).toSorted(([, a], [, b]) => b - a),
   )
@@ -170,7 +174,7 @@ async function measureBytes(redis: MeasuredRedis): Promise<Bytes> {
   return {
     inFlight: Math.round((during - before) / rollouts),
     ended: Math.round((after - before) / rollouts),
-    left: round2(expired / before),
+    left: rounded(expired / before),
     recordsLeft,
   }
 }
@@ -198,7 +202,7 @@ async function recover(redis: MeasuredRedis, lockDurationMs?: number): Promise<R
   let killedAt = 0
   const ended = async (result: Promise<LoadResult>) => {
     const { rewarded, failed } = await result
-    return { seconds: round1((performance.now() - killedAt) / 1000), rewarded, failed }
+    return { seconds: rounded((performance.now() - killedAt) / 1000, 1), rewarded, failed }
   }
   const ends = Promise.all([
     ended(clusters[0].drive(queue, { ...load, name: 'asked', latencyMs: 500 })),
@@ -255,14 +259,16 @@ async function hold(redis: MeasuredRedis, rollouts: number): Promise<void> {
   assertRewarded(result, rollouts)
   cluster.end()
   await queue.end()
-  console.log(`${rollouts} rollouts in flight after ${round1(heldSeconds)} s; all have ended, once`)
   console.log(
-    `Redis: ${round1(bytes / 1024 / 1024)} MB, ${Math.round(bytes / rollouts)} bytes each`,
+    `${rollouts} rollouts in flight after ${rounded(heldSeconds, 1)} s; all have ended, once`,
+  )
+  console.log(
+    `Redis: ${rounded(bytes / 1024 / 1024, 1)} MB, ${Math.round(bytes / rollouts)} bytes each`,
   )
   const processes = starting.map(({ kind }, n) => ({
     kind,
     mb: Math.round((waiting[n]?.rss ?? 0) / 1024 / 1024),
-    loopP99: [starting, waiting, ending].map((figures) => round1(figures[n]?.loopP99Ms ?? 0)),
+    loopP99: [starting, waiting, ending].map((figures) => rounded(figures[n]?.loopP99Ms ?? 0, 1)),
   }))
   for (const { kind, mb, loopP99 } of processes) {
     console.log(
@@ -271,8 +277,8 @@ async function hold(redis: MeasuredRedis, rollouts: number): Promise<void> {
   }
   const cpu = [...after].map(([kind, ms]) => ({
     kind,
-    perRollout: round2((ms - (before.get(kind) ?? 0)) / rollouts),
-    waitingShare: round2(((waited.get(kind) ?? 0) - (settled.get(kind) ?? 0)) / 10_000),
+    perRollout: rounded((ms - (before.get(kind) ?? 0)) / rollouts),
+    waitingShare: rounded(((waited.get(kind) ?? 0) - (settled.get(kind) ?? 0)) / 10_000),
   }))
   for (const { kind, perRollout, waitingShare } of cpu) {
     console.log(
@@ -295,7 +301,7 @@ function printCosts(costs: readonly Cost[]): void {
     const of = (name: string): Cost | undefined =>
       costs.find((cost) => cost.setup === name && cost.inFlight === inFlight)
     const added = (key: 'p50' | 'cpu', what: string, to: string): number =>
-      round2((of(what)?.[key] ?? 0) - (of(to)?.[key] ?? 0))
+      rounded((of(what)?.[key] ?? 0) - (of(to)?.[key] ?? 0))
     for (const [what, to] of [
       ['queue', 'in process'],
       ['workers', 'in process'],
@@ -314,7 +320,7 @@ function printCosts(costs: readonly Cost[]): void {
 function printCommands(commands: Readonly<Record<string, number>>): void {
   const outside = Object.entries(commands).filter(([name]) => !name.startsWith('lua '))
   const sum = outside.reduce((total, [, count]) => total + count, 0)
-  console.log(`Redis is sent ${round1(sum)} commands per rollout, one after another:`)
+  console.log(`Redis is sent ${rounded(sum, 1)} commands per rollout, one after another:`)
   for (const [name, count] of outside) console.log(`${String(count).padStart(8)}  ${name}`)
 }
 
@@ -331,19 +337,6 @@ function printJson(figures: object): void {
 function assertRewarded({ rewarded, failed, repeated }: LoadResult, rollouts: number): void {
   if (rewarded === rollouts && repeated === 0) return
   throw new Error(`${rewarded} ended with a reward, ${failed} without, ${repeated} twice`)
-}
-
-function quantile(figures: readonly number[], share: number): number {
-  const sorted = figures.toSorted((a, b) => a - b)
-  return round1(sorted[Math.floor(sorted.length * share)] ?? Number.NaN)
-}
-
-function round1(figure: number): number {
-  return Math.round(figure * 10) / 10
-}
-
-function round2(figure: number): number {
-  return Math.round(figure * 100) / 100
 }
 
 const [, , rollouts] = process.argv

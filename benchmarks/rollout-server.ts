@@ -15,8 +15,10 @@ import { once } from 'node:events'
 import { loadavg } from 'node:os'
 import path from 'node:path'
 
+import { Cluster } from './cluster-process.ts'
+import { median, quantile, rounded } from './figures.ts'
 import type { ServerFigures } from './server-under-test.ts'
-import { calls, type Held, type Load, type LoadResult } from './training-cluster.ts'
+import { calls, type Load, type LoadResult } from './training-cluster.ts'
 
 type Kind = 'bare' | 'ours' | 'outbox'
 
@@ -95,7 +97,7 @@ const none: Costs = {
   burst: { efficiency: Number.NaN, loopP99: Number.NaN, acceptances: [] },
 }
 
-/** The cost of all rounds. */
+/** The cost of a round: medians of its slices, and its burst. */
 interface Summary extends Omit<Slice, 'acceptances'> {
   readonly burstEfficiency: number
   readonly burstAcceptP50: number
@@ -121,7 +123,7 @@ async function startWarm(kind: Kind): Promise<MeasuredServer> {
   const server = new MeasuredServer(kind)
   const clusters = await startClusters(2)
   await drive(clusters, await server.listening, { ...warmUp, name: 'warm' })
-  for (const cluster of clusters) cluster.disconnect()
+  for (const cluster of clusters) cluster.end()
   return server
 }
 
@@ -138,13 +140,13 @@ async function takeTurns(servers: readonly MeasuredServer[], round: Round): Prom
   for (const [n, server] of servers.entries()) {
     costs.push({ slices: slices[n] ?? [], burst: await measureBurst(server, clusters, round) })
   }
-  for (const cluster of clusters) cluster.disconnect()
+  for (const cluster of clusters) cluster.end()
   return costs
 }
 
 async function measure(
   server: MeasuredServer,
-  clusters: readonly ChildProcess[],
+  clusters: readonly Cluster[],
   { inFlight, rollouts, latencyMs }: Round,
   name: string,
 ): Promise<Slice> {
@@ -167,7 +169,7 @@ async function measure(
 
 async function measureBurst(
   server: MeasuredServer,
-  clusters: readonly ChildProcess[],
+  clusters: readonly Cluster[],
   { inFlight, rollouts, latencyMs }: Round,
 ): Promise<Burst> {
   await server.ask('watch')
@@ -184,28 +186,21 @@ async function measureBurst(
 
 function summary({ slices, burst }: Costs, { slices: bare }: Costs): Summary {
   const of = (what: Exclude<keyof Slice, 'acceptances'>): number =>
-    quantile(
-      slices.map((slice) => slice[what]),
-      0.5,
-    )
+    median(slices.map((slice) => slice[what]))
   const ratios = slices.map(({ cpu }, n) => cpu / (bare[n]?.cpu ?? Number.NaN))
   const acceptances = slices.flatMap((slice) => slice.acceptances)
   return {
     cpu: of('cpu'),
-    ratio: quantile(ratios, 0.5),
+    ratio: median(ratios),
     efficiency: of('efficiency'),
     driver: of('driver'),
     rss: of('rss'),
     burstEfficiency: burst.efficiency,
-    burstAcceptP50: quantile(burst.acceptances, 0.5),
+    burstAcceptP50: median(burst.acceptances),
     loopP99: burst.loopP99,
-    acceptP50: quantile(acceptances, 0.5),
+    acceptP50: median(acceptances),
     acceptP99: quantile(acceptances, 0.99),
   }
-}
-
-function quantile(values: readonly number[], share: number): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? 0
 }
 
 function mean(values: readonly number[]): number {
@@ -227,20 +222,15 @@ async function hold(server: MeasuredServer, inFlight: number): Promise<Memory> {
   await drive(clusters, url, connect)
   await server.ask('collect')
   const before = await server.ask('collect')
-  const waiting = Promise.all(clusters.map(async (cluster) => once(cluster, 'message')))
-  const name = `held-${inFlight}`
-  const load = { inFlight, rollouts: inFlight, latencyMs: 5, name, hold: true }
-  send(clusters, url, load)
-  const bytes = (await waiting).reduce(
-    (sum, [{ heldBytes }]) => sum + (heldBytes as Held['heldBytes']),
-    0,
+  const load = { inFlight, rollouts: inFlight, latencyMs: 5, name: `held-${inFlight}` }
+  const held = await Promise.all(
+    clusters.map(async (cluster, n) => cluster.hold({ url }, shareOf(load, n, clusters))),
   )
+  const bytes = held.reduce((sum, { heldBytes }) => sum + heldBytes, 0)
   await server.ask('collect')
   const during = await server.ask('collect')
-  const ended = Promise.all(clusters.map(async (cluster) => once(cluster, 'message')))
-  for (const cluster of clusters) cluster.send('release')
-  await ended
-  for (const cluster of clusters) cluster.disconnect()
+  await Promise.all(clusters.map(async (cluster) => cluster.release()))
+  for (const cluster of clusters) cluster.end()
   const transcript = bytes / inFlight / 1024
   return { heap: (during.heap - before.heap) / inFlight / 1024 - transcript, transcript }
 }
@@ -264,7 +254,7 @@ async function grow(): Promise<Growth> {
   await drive(clusters, url, { inFlight: 250, rollouts, latencyMs: 5, name: 'more' })
   await server.ask('collect')
   const after = await server.ask('collect')
-  for (const cluster of clusters) cluster.disconnect()
+  for (const cluster of clusters) cluster.end()
   await server.end()
   const toMb = (bytes: number): number => rounded(bytes / 1024 / 1024)
   return { rollouts, heapBefore: toMb(before.heap), heapAfter: toMb(after.heap) }
@@ -273,36 +263,28 @@ async function grow(): Promise<Growth> {
 type NamedLoad = Omit<Load, 'url'>
 
 async function drive(
-  clusters: readonly ChildProcess[],
+  clusters: readonly Cluster[],
   url: string,
   load: NamedLoad,
 ): Promise<LoadResult[]> {
-  const results = clusters.map(async (cluster) => {
-    const [result] = (await once(cluster, 'message')) as [LoadResult]
-    return result
-  })
-  send(clusters, url, load)
-  return Promise.all(results)
+  const shares = clusters.map(async (cluster, n) =>
+    cluster.drive({ url }, shareOf(load, n, clusters)),
+  )
+  return Promise.all(shares)
 }
 
 /** Each cluster gets an equal share. */
-function send(clusters: readonly ChildProcess[], url: string, load: NamedLoad): void {
-  for (const [n, cluster] of clusters.entries()) {
-    cluster.send({
-      ...load,
-      url,
-      name: `${load.name}-${n}`,
-      inFlight: load.inFlight / clusters.length,
-      rollouts: load.rollouts / clusters.length,
-    } satisfies Load)
+function shareOf(load: NamedLoad, n: number, { length }: readonly Cluster[]): NamedLoad {
+  return {
+    ...load,
+    name: `${load.name}-${n}`,
+    inFlight: load.inFlight / length,
+    rollouts: load.rollouts / length,
   }
 }
 
-async function startClusters(count: number): Promise<ChildProcess[]> {
-  const file = path.join(import.meta.dirname, 'training-cluster.ts')
-  const clusters = Array.from({ length: count }, () => fork(file))
-  await Promise.all(clusters.map(async (cluster) => once(cluster, 'message')))
-  return clusters
+async function startClusters(count: number): Promise<Cluster[]> {
+  return Promise.all(Array.from({ length: count }, async () => Cluster.start()))
 }
 
 class MeasuredServer {
@@ -408,10 +390,6 @@ function printTable(growth: Growth | undefined): void {
   console.log(
     `live heap before and after ${rollouts} rollouts: ${heapBefore} and ${heapAfter} MB, goal: flat`,
   )
-}
-
-function rounded(value: number): number {
-  return Math.round(value * 100) / 100
 }
 
 await measureAll()
