@@ -13,6 +13,7 @@ import time
 import types
 from importlib.metadata import version
 
+import harness
 import policy
 
 KEY = "the-key"
@@ -48,17 +49,17 @@ def main():
     from agentlightning.verl.agl_rollout_manager import AglRolloutManager
     from agentlightning.verl.rollout_adapter import RolloutAdapter
 
-    port, attempts, data = policy.free_port(), 4, policy.rows(32)
+    port, attempts, data = harness.free_port(), 4, harness.rows(32)
     url = f"http://127.0.0.1:{port}"
     start_gateway(port)
     manager = AglRolloutManager(agl_base_url=url, agl_key=KEY, model=policy.MODEL, step=1, train_rollout_n=attempts)
     manager.register_model([policy.serve_policy()])
-    worker = policy.osmosis("worker", "--agent-lightning", url, OSMOSIS_TRAINER_KEY=KEY)
+    worker = harness.osmosis("worker", "--agent-lightning", url, OSMOSIS_TRAINER_KEY=KEY)
     try:
         columns = {name: [row[name] for row in data] for name in data[0]}
         done = manager.enqueue_and_wait_until_completed(columns, is_train=True)
     finally:
-        code = policy.end(worker)
+        code = harness.end(worker)
 
     sizes = {"max_prompt_length": 512, "max_response_length": 512, "pad_token_id": 0}
     adapter = RolloutAdapter(device=torch.device("cpu"), trace_aggregator_level="trajectory", **sizes)
@@ -83,7 +84,7 @@ def main():
         )
 
     print(f"agentlightning {version('agentlightning')}")
-    return policy.verdict(
+    return harness.verdict(
         {
             f"{len(done)} rollouts ended": len(done) == len(data) * attempts,
             "each rewarded one is a row of training, and no other": sorted(trained)

@@ -19,6 +19,7 @@ import types
 
 sys.path.insert(0, sys.argv[1])
 
+import harness
 import policy
 
 TEMPLATE = (
@@ -98,7 +99,7 @@ async def main():
     stand_ins()
     folder = tempfile.mkdtemp()
     tokenizer = tokenizer_in(folder)
-    sys.path.insert(0, str(policy.ROOT / "examples/trainers/miles"))
+    sys.path.insert(0, str(harness.ROOT / "examples/trainers/miles"))
 
     def sglang(body, number):
         answer = policy.completion(body, number)
@@ -108,11 +109,11 @@ async def main():
         choice["meta_info"] = {**meta, "completion_tokens": len(said), "prompt_tokens": 0, "cached_tokens": 0}
         return answer
 
-    args = arguments(folder, policy.free_port())
+    args = arguments(folder, harness.free_port())
     start_session_server(args, policy.serve_policy(sglang).removesuffix("/v1"))
-    port = policy.free_port()
+    port = harness.free_port()
     url = f"http://127.0.0.1:{port}"
-    server = policy.osmosis("serve", "--run", "--port", str(port), "--log-level", "error")
+    server = harness.osmosis("serve", "--run", "--port", str(port), "--log-level", "error")
     os.environ["OSMOSIS_SERVER"] = url
 
     from miles.rollout.base_types import GenerateFnInput
@@ -122,9 +123,9 @@ async def main():
     import osmosis_rewards
 
     init_http_client(args)
-    data = policy.rows(16)
+    data = harness.rows(16)
     try:
-        await asyncio.to_thread(policy.wait_for, f"{url}/health")
+        await asyncio.to_thread(harness.wait_for, f"{url}/health")
 
         async def run(index, row):
             prompt = [{"role": "user", "content": row["question"]}]
@@ -136,7 +137,7 @@ async def main():
 
         ends = await asyncio.gather(*(run(index, row) for index, row in enumerate(data)))
     finally:
-        code = policy.end(server)
+        code = harness.end(server)
 
     def is_right(row, sample):
         prompt, response, mask = policy.expected(row["question"])
@@ -147,7 +148,7 @@ async def main():
     rewards = await asyncio.gather(*(osmosis_rewards.reward(args, sample) for _, sample in ends))
     completed = [osmosis_rewards.keep_completed(args, [sample]) for _, sample in ends]
     rewarded = [row["want"] == "rewarded" for row in data]
-    return policy.verdict(
+    return harness.verdict(
         {
             "tokens, mask and logprobs of each rewarded rollout are those of its row": all(
                 is_right(row, sample) for (row, sample), wanted in zip(ends, rewarded) if wanted

@@ -23,6 +23,7 @@ from osmosis_ai.rollout import AgentWorkflow, AgentWorkflowConfig, Grader, Local
 from osmosis_ai.rollout.client import RolloutClient
 from osmosis_ai.rollout.server import create_rollout_server
 
+import harness
 import policy
 
 KEY = "the-key"
@@ -63,9 +64,9 @@ def serve(port):
 
 async def client_on_our_server(data):
     """How each rollout ended, as their client read it."""
-    port, model = policy.free_port(), policy.serve_policy()
+    port, model = harness.free_port(), policy.serve_policy()
     url = f"http://127.0.0.1:{port}"
-    server = policy.osmosis("serve", "--port", str(port), "--log-level", "error", OSMOSIS_ROLLOUT_SERVER_API_KEY=KEY)
+    server = harness.osmosis("serve", "--port", str(port), "--log-level", "error", OSMOSIS_ROLLOUT_SERVER_API_KEY=KEY)
     client = RolloutClient(url=url, api_key=KEY)
 
     async def run(number, row):
@@ -78,26 +79,26 @@ async def client_on_our_server(data):
         return {"status": result.status, "error": result.err_message, "roles": roles, **(sample or {})}
 
     try:
-        await asyncio.to_thread(policy.wait_for, f"{url}/health")
+        await asyncio.to_thread(harness.wait_for, f"{url}/health")
         ends = await asyncio.gather(*(run(number, row) for number, row in enumerate(data)))
         idle = (await client.wait_idle(timeout_sec=10))["lifecycle"]["active_rollouts"] == 0
     finally:
         await client.aclose()
-        code = policy.end(server)
+        code = harness.end(server)
     return ends, idle and code == 0
 
 
 def our_controller(data):
     """How each rollout on their server ended, as our controller read it; the last row hangs, and is cancelled."""
-    port = policy.free_port()
+    port = harness.free_port()
     folder = {"_OSMOSIS_ROLLOUT_ARTIFACT_ROOT": tempfile.mkdtemp(prefix="osmosis-sdk-")}
     server = subprocess.Popen([sys.executable, __file__, "serve", str(port)], env={**os.environ, **folder})
     try:
-        program = policy.ROOT / "scripts/real-trainers/osmosis_controller.ts"
+        program = harness.ROOT / "scripts/real-trainers/osmosis_controller.ts"
         sent = json.dumps([*data, {**data[0], "want": "hangs"}])
         done = subprocess.run(["node", program, f"http://127.0.0.1:{port}", KEY], input=sent, stdout=subprocess.PIPE, text=True, check=True)
     finally:
-        code = policy.end(server)
+        code = harness.end(server)
     *ends, cancelled = json.loads(done.stdout)
     return ends, cancelled == {"cancelled": True} and code in (0, -signal.SIGTERM)
 
@@ -122,11 +123,11 @@ def checks(side, data, ends):
 
 
 def main():
-    data = policy.rows(32)
+    data = harness.rows(32)
     print(f"osmosis-ai {version('osmosis-ai')}: {len(data)} rows")
     ends, ours = asyncio.run(client_on_our_server(data))
     driven, theirs = our_controller(data)
-    return policy.verdict(
+    return harness.verdict(
         {
             **checks("its client on our server", data, ends),
             "our server was idle, and ended cleanly": ours,

@@ -1,21 +1,13 @@
-"""What the scripts here have in common: a model without weights, rows, the osmosis command, and the verdict.
+"""A model without weights, which serves as the policy.
 
 A token of the model is a byte. Its prompts extend one another as conversations do, so a trainer can merge turns,
 and what it should have of a rollout can be computed from the row alone.
 """
 
 import json
-import os
-import pathlib
-import signal
-import socket
-import subprocess
 import threading
-import time
-import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = "real-trainers"
 LOGPROB = -0.5
 END = "\x03"
@@ -66,19 +58,6 @@ def expected(question):
     return ids(prompt), ids(first + between + second), mask
 
 
-def rows(count):
-    wants = ["rewarded", "rewarded", "failed", "removed"]
-    return [
-        {"question": f"What is {n}?", "answer": str(n / 10), "want": wants[n % len(wants)]} for n in range(count)
-    ]
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def serve_policy(respond=completion, models=None):
     """Starts the model, and gives its base URL; models is what a GET is answered with."""
     count = iter(range(10**9))
@@ -110,34 +89,3 @@ def serve_policy(respond=completion, models=None):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_port}/v1"
-
-
-def osmosis(*args, **env):
-    """Starts the command of this repository, with variables of the environment."""
-    rollout = str(pathlib.Path(__file__).with_name("rollout.ts"))
-    command = [str(ROOT / "node_modules/.bin/osmosis"), args[0], rollout, *args[1:]]
-    return subprocess.Popen(command, cwd=ROOT, env={**os.environ, **env})
-
-
-def wait_for(url):
-    """Until something answers there."""
-    for _ in range(600):
-        try:
-            return urllib.request.urlopen(url).close()
-        except OSError:
-            time.sleep(0.1)
-    raise TimeoutError(url)
-
-
-def end(process):
-    process.send_signal(signal.SIGTERM)
-    return process.wait(60)
-
-
-def verdict(checks):
-    """Prints each check, and is the exit code."""
-    for name, passed in checks.items():
-        print(f"{'ok    ' if passed else 'FAILED'}  {name}")
-    failed = sum(not passed for passed in checks.values())
-    print(f"{len(checks) - failed} passed, {failed} failed")
-    return 1 if failed else 0

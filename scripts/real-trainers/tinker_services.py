@@ -25,10 +25,10 @@ import urllib.error
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import policy
+import harness
 
 STEPS = 8
-OSMOSIS = policy.ROOT / "node_modules/.bin/osmosis"
+OSMOSIS = harness.ROOT / "node_modules/.bin/osmosis"
 CONFIG = """[experiment]
 rollout = "doors"
 entrypoint = "main.ts"
@@ -67,7 +67,7 @@ class Server:
     """A real server, in a folder that outlives it."""
 
     def __init__(self, kind, checkout, model, folder):
-        self.port, self.folder = policy.free_port(), folder
+        self.port, self.folder = harness.free_port(), folder
         stand_ins = folder / "stand-ins"
         for name, text in STAND_INS.items():
             file = stand_ins / name
@@ -165,14 +165,14 @@ def losing(server, every):
 
 def workspace(folder):
     """The door task as a workspace."""
-    example = policy.ROOT / "examples/train"
+    example = harness.ROOT / "examples/train"
     for name in ("configs/training", "data", "rollouts/doors"):
         (folder / name).mkdir(parents=True)
     (folder / "configs/training/doors.toml").write_text(CONFIG)
     (folder / "package.json").write_text('{"type":"module"}')
     shutil.copy(example / "doors.jsonl", folder / "data/doors.jsonl")
     shutil.copy(example / "main.ts", folder / "rollouts/doors/main.ts")
-    (folder / "node_modules").symlink_to(policy.ROOT / "node_modules")
+    (folder / "node_modules").symlink_to(harness.ROOT / "node_modules")
     return folder
 
 
@@ -211,7 +211,7 @@ def main(kind, checkout, model=None):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tinker-services-"))
     if model is None:
         model = folder / "model"
-        program = policy.ROOT / "packages/create/templates/examples/doors/make_tiny_model.py"
+        program = harness.ROOT / "packages/create/templates/examples/doors/make_tiny_model.py"
         subprocess.run([sys.executable, program, model], check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     server = Server(kind, pathlib.Path(checkout).resolve(), pathlib.Path(model).resolve(), folder)
     server.start()
@@ -249,7 +249,7 @@ def main(kind, checkout, model=None):
         print(f"{time.monotonic() - began:.0f} s; logs in {folder}")
     finally:
         server.kill()
-    return policy.verdict(checks)
+    return harness.verdict(checks)
 
 
 if __name__ == "__main__":

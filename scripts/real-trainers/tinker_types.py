@@ -32,7 +32,7 @@ from tinker.types.session_heartbeat_response import SessionHeartbeatResponse
 from tinker.types.try_again_response import TryAgainResponse
 from transformers import AutoTokenizer
 
-import policy
+import harness
 from tinker_services import Training, workspace
 
 PROTOBUF = "application/x-protobuf"
@@ -192,7 +192,7 @@ class Service:
 
 def main():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tinker-types-"))
-    program = policy.ROOT / "packages/create/templates/examples/doors/make_tiny_model.py"
+    program = harness.ROOT / "packages/create/templates/examples/doors/make_tiny_model.py"
     subprocess.run([sys.executable, program, folder / "model"], check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     service = Service(folder / "model")
     args = ["--url", service.serve(), "--model", "base", "--steps", "2", "--warm-start", "0.5"]
@@ -211,7 +211,7 @@ def main():
     print(f"tinker {version('tinker')}:", *(f"{name} {count}," for name, count in sorted(service.seen.items())))
     print(*sorted(set(service.problems))[:20], sep="\n")
     losses = [f"{loss} as {kind}" for loss in ("cross_entropy", "ppo", "cispo", "gspo") for kind in ("application/json", PROTOBUF)]
-    return policy.verdict(
+    return harness.verdict(
         {
             "each request is what the SDK's type of it writes, and each answer can be read": not service.problems,
             "each route was used": REQUESTS.keys() <= service.seen.keys(),

@@ -20,6 +20,7 @@ from statistics import fmean, pstdev
 
 import numpy as np
 
+import harness
 import policy
 
 ATTEMPTS, TRIES = 8, 2
@@ -131,7 +132,7 @@ def batches_of(trained, budget):
 
 
 def main():
-    sys.path.insert(0, str(policy.ROOT / "examples/trainers/python"))
+    sys.path.insert(0, str(harness.ROOT / "examples/trainers/python"))
     from datasets import Dataset
     from trl.experimental.async_grpo import AsyncGRPOConfig, async_rollout_worker
 
@@ -151,14 +152,14 @@ def main():
         use_cpu=True,
         report_to=[],
     )
-    port = policy.free_port()
-    server = policy.osmosis("serve", "--run", "--port", str(port), "--log-level", "error")
+    port = harness.free_port()
+    server = harness.osmosis("serve", "--run", "--port", str(port), "--log-level", "error")
     url = f"http://127.0.0.1:{port}"
     # A rollout of text is one row of training; in one of compact JSON, the second call begins another.
     rows_of = {n: ATTEMPTS * (1 + n % 2) for n, row in enumerate(data) if row["metadata"]["want"] == "said"}
     worker = None
     try:
-        policy.wait_for(f"{url}/health")
+        harness.wait_for(f"{url}/health")
         dataset = Dataset.from_list([{"prompt": row["prompt"]} for row in data])
         worker = osmosis_worker(
             url, data, model=policy.MODEL, dataset=dataset, tokenizer=tokens, args=args, tries=TRIES
@@ -168,7 +169,7 @@ def main():
     finally:
         if worker is not None:
             worker.stop()
-        policy.end(server)
+        harness.end(server)
 
     calls = [model.calls_of(row) for row in trained]
     found = [call for made in calls for call in made or []]
@@ -186,7 +187,7 @@ def main():
         counted[question] += 1
     said = sum(len(model.calls[first][2]) for _, first in found)
     print(f"TRL {version('trl')}: {len(trained)} rows of training, {said} sampled tokens")
-    return policy.verdict(
+    return harness.verdict(
         {
             "each row has the prompts and answers of the model, token by token, with their logprobs": None not in calls,
             "each model call of each rewarded rollout is trained, once": counted == wanted
