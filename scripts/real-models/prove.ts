@@ -44,13 +44,12 @@ async function show(command: string, args: readonly string[], cwd = folder): Pro
 async function makePython(): Promise<string> {
   if (values.python !== undefined) return values.python
   const python = path.join(folder, 'python/bin/python')
-  if (!existsSync(python)) {
-    const learner = readFileSync(path.join(root, 'packages/train/learner/learner.py'), 'utf8')
-    const [, list = '[]'] = /^# dependencies = (\[.*\])$/m.exec(learner) ?? []
-    const packages = [...(JSON.parse(list) as string[]), 'gguf', 'accelerate']
-    await show('python3', ['-m', 'venv', 'python'])
-    await show(python, ['-m', 'pip', 'install', '--quiet', ...packages])
-  }
+  const learner = readFileSync(path.join(root, 'packages/train/learner/learner.py'), 'utf8')
+  const [, list = '[]'] = /^# dependencies = (\[.*\])$/m.exec(learner) ?? []
+  const packages = [...(JSON.parse(list) as string[]), 'gguf', 'accelerate']
+  // Both commands change nothing that is complete, and finish what an earlier start left undone.
+  await show('python3', ['-m', 'venv', 'python'])
+  await show(python, ['-m', 'pip', 'install', '--quiet', ...packages])
   return python
 }
 
@@ -99,11 +98,16 @@ async function trainWith(seed: string, python: string, model: string): Promise<P
     orders,
   )
   const minutes = (performance.now() - began) / 60_000
-  const last = readdirSync(path.join(training, 'runs'))
+  const runs = path.join(training, 'runs')
+  const last = readdirSync(runs)
     .filter((run) => run.startsWith('after-step-'))
     .toSorted()
     .at(-1)
-  const evaluations = [path.join(training, 'before'), path.join(training, last ?? '')]
+  if (last === undefined)
+    throw new Error(
+      `Expected an evaluation after-step-… in ${runs} and found none. Remove ${training} and start again.`,
+    )
+  const evaluations = [path.join(training, 'before'), path.join(training, last)]
   const reward = await compare(evaluations, 'reward')
   return { seed, training, minutes, reward, passed: await compare(evaluations, 'pass') }
 }
