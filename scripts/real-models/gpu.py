@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,12 +33,26 @@ import torch
 import transformers
 from policy import TransformersPolicy
 
-SIZES = {
-    # Those of Qwen3-0.6B. The last norm is so large that some tokens are likely, as with trained weights, not 150,000 alike.
-    False: {"hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
-            "head_dim": 128, "vocab_size": 151_936, "norm": 7, "counts": (1, 16, 64), "tokens": 64, "micro_batch": 8192},
-    True: {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-           "head_dim": 16, "vocab_size": 512, "norm": 7, "counts": (1, 4, 8), "tokens": 8, "micro_batch": 512}}
+
+@dataclass(frozen=True)
+class Size:
+    """What is measured: the shape of the model, how many conversations at once, and tokens of an answer and of a micro-batch."""
+
+    shape: dict
+    counts: tuple
+    tokens: int
+    micro_batch: int
+
+
+# The shape of Qwen3-0.6B.
+QWEN = Size(
+    {"hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8,
+     "head_dim": 128, "vocab_size": 151_936}, counts=(1, 16, 64), tokens=64, micro_batch=8192)
+TINY = Size(
+    {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+     "head_dim": 16, "vocab_size": 512}, counts=(1, 4, 8), tokens=8, micro_batch=512)
+# The last norm is so large that some tokens are likely, as with trained weights, not 150,000 alike.
+NORM = 7
 RANK = 16
 
 
@@ -92,8 +107,8 @@ class Learner:
     """learner.py in a process of its own, as `osmosis train local` starts it."""
 
     def __init__(self, model, folder, size, rank, dtype, longest):
-        flags = {"--model": model, "--lora-rank": rank, "--dtype": dtype, "--max-length": longest, "--batch": max(size["counts"]),
-                 "--micro-batch-tokens": size["micro_batch"], "--sampler": "torch",
+        flags = {"--model": model, "--lora-rank": rank, "--dtype": dtype, "--max-length": longest, "--batch": max(size.counts),
+                 "--micro-batch-tokens": size.micro_batch, "--sampler": "torch",
                  "--policy-class": f"{Path(__file__).resolve()}:MeasuredPolicy"}
         self.folder, self.size = folder, size
         self.process = subprocess.Popen(
@@ -108,6 +123,10 @@ class Learner:
         return self
 
     def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Ends the process; may be called again."""
         self.process.stdin.close()
         self.process.wait(timeout=60)
 
@@ -135,14 +154,13 @@ def make_model(folder, size, device):
 
     tokenizer = make_tokenizer()
     torch.manual_seed(0)
-    shape = {name: value for name, value in size.items() if name not in ("norm", "counts", "tokens", "micro_batch")}
     config = transformers.Qwen3Config(
-        **shape, max_position_embeddings=40_960, tie_word_embeddings=True, rope_parameters={
+        **size.shape, max_position_embeddings=40_960, tie_word_embeddings=True, rope_parameters={
             "rope_type": "default", "rope_theta": 1_000_000},
         eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id, bos_token_id=None)
     with torch.device(device):
         model = transformers.Qwen3ForCausalLM(config).bfloat16()
-    model.model.norm.weight.data.fill_(size["norm"])
+    model.model.norm.weight.data.fill_(NORM)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return tokenizer
@@ -284,24 +302,24 @@ def sequence(answer, advantage):
             "logprobs": [0] * len(prompt) + logprobs, "advantage": advantage}
 
 
-def measure_learner(figures, learner, name, conversations, again):
+def measure_learner(figures, learner, name, rate, conversations, again):
     size, needs = learner.size, learner.ready["memory_bytes"]
     learner.memory()
-    for count in size["counts"]:
+    for count in size.counts:
         sampled = []
 
         def sample(count=count, sampled=sampled):
-            sampled[:] = learner.answers(conversations[:count], size["tokens"])
+            sampled[:] = learner.answers(conversations[:count], size.tokens)
 
         seconds = seconds_of(sample, lambda count=count: learner.answers(conversations[:count], 4))
         tokens = sum(answer["usage"]["completion_tokens"] for answer in sampled)
         figures.add("sampling", f"learner, {name}, {count} at once", tokens / seconds, "tokens/s")
-    for what, key in (("weights", "weights"), ("cache", "cache")):
-        figures.add("memory estimate", f"{name}, {what}", needs[key] / 1e9, "GB")
+    for key in ("weights", "cache"):
+        figures.add("memory estimate", f"{name}, {key}", needs[key] / 1e9, "GB")
     figures.add("memory used", f"{name}, while sampling", learner.memory() / 1e9, "GB")
 
     sequences = [sequence(answer, (-1.0) ** at) for at, answer in enumerate(sampled)]
-    body = {"loss": "policy_gradient", "sequences": sequences, "max_drift": 1e9, "learning_rate": 1e-3 if "LoRA" in name else 1e-6}
+    body = {"loss": "policy_gradient", "sequences": sequences, "max_drift": 1e9, "learning_rate": rate}
     first = learner.post("/update", body)
     for key in ("drift_mean", "drift_max", "entropy"):
         figures.add("drift", f"{name}, {key}", float(first[key]), "nats")
@@ -327,7 +345,7 @@ def measure_learner(figures, learner, name, conversations, again):
     with contextlib.ExitStack() as stack:
         other = learner
         if again:
-            learner.__exit__()
+            learner.close()
             other = stack.enter_context(again())
         else:
             other.post("/update", body)
@@ -344,13 +362,13 @@ def measure_plain(figures, folder, size, device, name, dtype, lora, prompts, seq
     model = plain_model(folder, device, dtype, lora)
     def measure_sampling(engine, sample):
         with figures.part(f"{engine}, {name}"):
-            for count in size["counts"]:
+            for count in size.counts:
                 if figures.fits(f"{engine}, {name}, {count} at once", 15):
-                    seconds = seconds_of(lambda: sample(model, prompts[:count], size["tokens"]), lambda: sample(model, prompts[:count], 4))
-                    figures.add("sampling", f"{engine}, {name}, {count} at once", count * size["tokens"] / seconds, "tokens/s")
+                    seconds = seconds_of(lambda: sample(model, prompts[:count], size.tokens), lambda: sample(model, prompts[:count], 4))
+                    figures.add("sampling", f"{engine}, {name}, {count} at once", count * size.tokens / seconds, "tokens/s")
 
     def update():
-        plain_update(model, optimizer, sequences, size["micro_batch"])
+        plain_update(model, optimizer, sequences, size.micro_batch)
 
     def measure_update(what, checkpointing):
         what = f"plain loop, {name}, {what}"
@@ -386,17 +404,17 @@ def main():
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--minutes", type=float, default=6.5)
     options = parser.parse_args()
-    figures, size = Figures(options.minutes), SIZES[options.tiny]
+    figures, size = Figures(options.minutes), TINY if options.tiny else QWEN
     device = "cuda" if torch.cuda.is_available() else "cpu"
     with tempfile.TemporaryDirectory() as folder:
         model = f"{folder}/model"
-        with figures.part("making the model"):
-            tokenizer = make_model(model, size, device)
-        conversations = make_conversations(max(size["counts"]))
+        tokenizer = make_model(model, size, device)
+        conversations = make_conversations(max(size.counts))
         prompts = [tokenizer.apply_chat_template(each, add_generation_prompt=True, return_dict=False) for each in conversations]
-        longest = max(map(len, prompts)) + size["tokens"]
-        for name, rank, dtype, needed in (
-                ("LoRA, bf16", RANK, "bfloat16", 80), ("all weights, bf16", 0, "bfloat16", 50), ("all weights, fp32", 0, "float32", 50)):
+        longest = max(map(len, prompts)) + size.tokens
+        for name, rank, dtype, rate, needed in (
+                ("LoRA, bf16", RANK, "bfloat16", 1e-3, 80), ("all weights, bf16", 0, "bfloat16", 1e-6, 50),
+                ("all weights, fp32", 0, "float32", 1e-6, 50)):
             if not figures.fits(name, needed):
                 continue
             sequences = None
@@ -405,7 +423,7 @@ def main():
                 return Learner(model, folder, size, rank, dtype, longest)
 
             with figures.part(f"learner, {name}"), start() as learner:
-                sequences = measure_learner(figures, learner, name, conversations, start if rank else None)
+                sequences = measure_learner(figures, learner, name, rate, conversations, start if rank else None)
             if sequences:
                 with figures.part(f"plain, {name}"):
                     measure_plain(figures, model, size, device, name, getattr(torch, dtype), rank > 0, prompts, sequences)
