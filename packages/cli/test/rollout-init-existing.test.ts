@@ -167,12 +167,17 @@ it.each([
   }
 })
 
-it('rows that a config of another rollout names are not taken', async () => {
+it('rows that a config of another rollout names are not taken, but others beside them', async () => {
   project()
   await run(['rollout', 'init', 'other', '--framework', 'strands', '--no-install'])
   expect(existsSync(here('data/other.jsonl'))).toBe(true)
   expect((await init('--framework', 'strands')).stderr).not.toContain('rows that are there')
   expect(existsSync(here('data/one.jsonl'))).toBe(true)
+
+  // A name that stands in the comments of every config.
+  writeFileSync(here('data/file.jsonl'), row)
+  const two = ['rollout', 'init', 'two', '--existing', '--framework', 'strands', '--no-install']
+  expect((await run(two)).stderr).toContain('rows that are there: data/file.jsonl\n')
 })
 
 function lineOf(name: string, text: string): number {

@@ -160,9 +160,14 @@ async function existingRows(root: string, name: string): Promise<string | undefi
   const own = datasets.find((file) => path.parse(file).name === name)
   if (own !== undefined) return own
   const configs = await textsBelow(path.join(root, 'configs'))
-  const [only, ...others] = datasets.filter(
-    (file) => !configs.some((text) => text.includes(path.parse(file).name)),
+  const named = configs.flatMap((text) =>
+    [...text.matchAll(/^\s*dataset\s*=\s*["']([^"']+)/gm)].map(([, dataset = '']) =>
+      path.basename(dataset),
+    ),
   )
+  const isNamed = (file: string): boolean =>
+    named.some((dataset) => dataset === file || dataset === path.parse(file).name)
+  const [only, ...others] = datasets.filter((file) => !isNamed(file))
   return others.length === 0 ? only : undefined
 }
 
