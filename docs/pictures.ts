@@ -19,11 +19,12 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { chromium, type Locator, type Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 
 import { exampleFiles, writeNewFiles } from '../packages/create/src/index.ts'
 import { compareRuns, RunTable, toRunDocument } from '../packages/eval/src/analysis/index.ts'
 import { openRun } from '../packages/eval/src/index.ts'
+import { launchChromium } from '../packages/viewer/test/chromium.ts'
 import { pythonWithTorch, tinyTransformer } from '../test/kit/index.ts'
 
 const root = path.resolve(import.meta.dirname, '..')
@@ -66,10 +67,7 @@ async function photograph(
     stdio: ['ignore', 'pipe', 'inherit'],
     detached: true,
   })
-  const browser = await chromium.launch({
-    executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
-    args: ['--no-sandbox'],
-  })
+  const browser = await launchChromium()
   try {
     let printed = ''
     while (!/http:\/\/\S+/.test(printed)) {
