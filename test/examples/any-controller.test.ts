@@ -19,7 +19,7 @@ describe.each([
 ])('%s', (name, framework) => {
   it(
     'is driven by any HTTP client that acts as the controller, and reports its framework to it',
-    { tags: 'nightly' },
+    { tags: 'slow' },
     async () => {
       const answers: Answer[] = [
         {

@@ -217,7 +217,7 @@ describe('the action of this repository', () => {
     )
   })
 
-  it('edits its comment when there is a comparison', { tags: 'nightly' }, async () => {
+  it('edits its comment when there is a comparison', { tags: 'slow' }, async () => {
     await using github = await new GitHub().start()
     github.add('Looks good to me.')
     const others = structuredClone(github.comments)

@@ -69,7 +69,7 @@ it('starts no call while Redis is unreachable, and continues afterwards', async 
   expect(began).toHaveBeenCalledOnce()
 })
 
-it('keeps the slot of a long call', { tags: 'nightly' }, async () => {
+it('keeps the slot of a long call', { tags: 'slow' }, async () => {
   const redis = await startRedis()
   // Long enough that a busy machine renews it in time.
   const holdMs = 6_000

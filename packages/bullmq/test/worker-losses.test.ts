@@ -67,7 +67,7 @@ it('fails a rollout that ends two workers, and others continue', { tags: 'slow' 
   }
 })
 
-it('ignores a worker that was stopped for longer than its lock', { tags: 'nightly' }, async () => {
+it('ignores a worker that was stopped for longer than its lock', { tags: 'slow' }, async () => {
   const { queue, redis } = await openQueue()
   const policy = await startHolding((id) => id === 'asked')
   const gate = await startHolding(() => true)

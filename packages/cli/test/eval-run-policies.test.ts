@@ -97,7 +97,7 @@ export const createMistral = ({ apiKey, baseURL }) => ({
   })
 })
 
-describe('osmosis eval run lets', { tags: 'nightly' }, () => {
+describe('osmosis eval run lets', { tags: 'slow' }, () => {
   it('an endpoint of osmosis.toml answer, with its model and its key, and a flag instead of either', async () => {
     const upstream = await endpoint((_, response) => say(response, 'one'))
     const root = temporaryWorkspace({

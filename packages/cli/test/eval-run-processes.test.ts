@@ -95,7 +95,7 @@ it(
 
 it(
   'osmosis eval run waits neither for an eval function nor for a policy that does not answer',
-  { tags: 'nightly' },
+  { tags: 'slow' },
   async () => {
     const { command, folder } = start(
       `-m rollouts/agent-loops/adder.ts ${sums}`,
@@ -132,7 +132,7 @@ it(
 
 it(
   'osmosis eval run begins two runs when it is started twice at once',
-  { tags: 'nightly' },
+  { tags: 'slow' },
   async () => {
     const output = temporaryFolder()
     const args = ['eval', 'run', 'configs/eval/echo.toml', '--policy', 'policies/echo.ts']
@@ -149,7 +149,7 @@ it(
 
 it(
   'osmosis eval run begins another run while one of the same inputs is written to',
-  { tags: 'nightly' },
+  { tags: 'slow' },
   async () => {
     const output = temporaryFolder()
     const args = ['eval', 'run', 'configs/eval/echo.toml', '--output', output, '--policy']

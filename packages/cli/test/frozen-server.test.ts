@@ -11,7 +11,7 @@ const { it } = onlyIf(process.platform === 'linux', 'Linux')
 
 it(
   'a server whose threads all wait for a FIFO is unhealthy, and SIGTERM ends it',
-  { tags: 'nightly' },
+  { tags: 'slow' },
   async () => {
     const { server, url } = await frozenServer('threads', '--drain-timeout', '1')
     const status = async (): Promise<number> => (await fetch(`${url}/health`)).status

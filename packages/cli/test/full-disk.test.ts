@@ -87,7 +87,7 @@ it('osmosis serve with an outbox on a full disk refuses rollouts, and accepts th
 
 it(
   'osmosis worker --record on a full disk delivers its rollouts, says what is full, and ends',
-  { tags: 'nightly' },
+  { tags: 'slow' },
   async () => {
     const disk = smallDisk()
     const fake = await FakeAgentLightning.start({

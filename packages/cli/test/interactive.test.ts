@@ -48,7 +48,7 @@ describe('osmosis test --interactive, in a terminal', () => {
   })
 })
 
-describe('osmosis test --interactive, in a terminal', { tags: 'nightly' }, () => {
+describe('osmosis test --interactive, in a terminal', { tags: 'slow' }, () => {
   it('continues without stops, starts with the row of the flag, and explains its commands', async () => {
     const session = startInTerminal([...command, '--row', '3'])
     await session.until('[system] Add.\n[user] 1 and 1\n')

@@ -112,7 +112,7 @@ it(
   },
 )
 
-it('a workflow in workers is not registered', { tags: 'nightly' }, async () => {
+it('a workflow in workers is not registered', { tags: 'slow' }, async () => {
   const args = ['serve', 'rollouts/echo/main.ts', '--port', '0', '--workers', '1', '--register']
   expect(await start(args).finished).toMatchObject({ code: 2 })
 })

@@ -252,23 +252,19 @@ it(
   },
 )
 
-it(
-  'refuses a key without repeating it, and unloads after an error',
-  { tags: 'nightly' },
-  async () => {
-    const { service, folder, args } = await prepared()
-    service.next('create_session', { status: 401, body: { detail: `invalid key ${key}` } })
-    const refused = await osmosis([...args, '--steps', '1'], { TINKER_API_KEY: key })
-    expect(refused.code).not.toBe(0)
-    expect(refused.stderr).toContain(
-      'The Tinker service refuses the key (401): invalid key [the key]',
-    )
+it('refuses a key without repeating it, and unloads after an error', { tags: 'slow' }, async () => {
+  const { service, folder, args } = await prepared()
+  service.next('create_session', { status: 401, body: { detail: `invalid key ${key}` } })
+  const refused = await osmosis([...args, '--steps', '1'], { TINKER_API_KEY: key })
+  expect(refused.code).not.toBe(0)
+  expect(refused.stderr).toContain(
+    'The Tinker service refuses the key (401): invalid key [the key]',
+  )
 
-    service.next('asample', { status: 402, body: { detail: `no credit for ${key}` } })
-    const spent = await osmosis([...args, '--steps', '1'], { TINKER_API_KEY: key })
-    expect(spent.code).not.toBe(0)
-    expect(spent.stderr).toContain('Its account has no credit left: add some and continue.')
-    expect(service.models).toEqual([])
-    expect(refused.stderr + spent.stderr + writtenIn(folder)).not.toContain(key)
-  },
-)
+  service.next('asample', { status: 402, body: { detail: `no credit for ${key}` } })
+  const spent = await osmosis([...args, '--steps', '1'], { TINKER_API_KEY: key })
+  expect(spent.code).not.toBe(0)
+  expect(spent.stderr).toContain('Its account has no credit left: add some and continue.')
+  expect(service.models).toEqual([])
+  expect(refused.stderr + spent.stderr + writtenIn(folder)).not.toContain(key)
+})

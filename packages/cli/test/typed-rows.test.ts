@@ -124,7 +124,7 @@ describe('osmosis dataset validate --entrypoint', () => {
   })
 })
 
-describe('rows of a declared shape', { tags: 'nightly' }, () => {
+describe('rows of a declared shape', { tags: 'slow' }, () => {
   it('looks only at the rows it takes, and gives user code what the schema made of them', async () => {
     const { code, stdout } = await run(
       'eval run -m rollouts/typed/main.ts --policy policies/echo.ts -o out -d data/bad.jsonl --rows 0,2'.split(

@@ -391,7 +391,7 @@ describe('groups', () => {
 
 test(
   'a grader that exceeds the time of its rollout fails, before another worker ends the rollout',
-  { tags: 'nightly' },
+  { tags: 'slow' },
   async () => {
     const { fake, ids } = await gateway(
       [{ input: row({ grading: 'hangs' }), timeoutSeconds: 12 }],

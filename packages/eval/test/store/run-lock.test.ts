@@ -159,7 +159,7 @@ const canSeparate = spawnSync('unshare', [...separate, 'true']).status === 0
 
 onlyIf(canSeparate, 'root and unshare').it(
   'is refused as long as a process on another host writes, and taken over 15 s after it was killed',
-  { tags: 'nightly', timeout: 60_000 },
+  { tags: 'slow', timeout: 60_000 },
   async () => {
     const store = await newRun()
     await store.close()

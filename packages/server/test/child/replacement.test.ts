@@ -36,7 +36,7 @@ it('a rollout whose worker ended gets its turn in another one, although others a
   for (const other of await Promise.all(others)) expect(other.completion.failure).toBeNull()
 })
 
-describe('a worker that has ended', { tags: 'nightly' }, () => {
+describe('a worker that has ended', { tags: 'slow' }, () => {
   it('is replaced immediately when it had a suspected rollout, which is the likely cause', async () => {
     const { pool, ends } = await openPool({ workers: 1 })
     await runRollout(pool, 'nothing')
@@ -77,7 +77,7 @@ it(
 
 it(
   'the start fails with the reason after a first worker was killed three times while it loaded',
-  { tags: 'nightly' },
+  { tags: 'slow' },
   async () => {
     const folder = await temporaryFolder()
     const opening = openPool({
@@ -95,7 +95,7 @@ it(
 
 it(
   'a worker that is killed while it loads for the first time is started again',
-  { tags: 'nightly' },
+  { tags: 'slow' },
   async () => {
     const folder = await temporaryFolder()
     const { pool, ends } = await openPool({

@@ -385,7 +385,7 @@ it('says what to do when the service holds as many models as it can', async () =
 
 it(
   'unloads the model after an error at the start, and when a training is interrupted',
-  { tags: 'nightly' },
+  { tags: 'slow' },
   async () => {
     const service = await startedService()
     const nowhere = opened(service, { tokenizer: undefined })
