@@ -13,15 +13,20 @@ export interface AskedServer {
   readonly key: string
 }
 
-/** Sends a request as it is, without the code that is tested. A `model` in it replaces that of the server. */
+/** Sends a chat as it is, without the code that is tested. A `model` in it replaces that of the server. */
 export async function exchange(
   { url, model, key }: AskedServer,
   request: object,
 ): Promise<RealExchange> {
-  const answer = await fetch(`${url}/chat/completions`, {
+  return exchangeAt(`${url}/chat/completions`, key, { model, ...request })
+}
+
+/** Posts a body of JSON to a route. */
+export async function exchangeAt(url: string, key: string, request: object): Promise<RealExchange> {
+  const answer = await fetch(url, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, ...request }),
+    body: JSON.stringify(request),
   })
   const contentType = answer.headers.get('content-type') ?? ''
   return { status: answer.status, contentType, body: await answer.text() }

@@ -5,7 +5,7 @@ import { expect, onTestFinished } from 'vitest'
 
 import { shapeOfAnswer } from '../llama-cpp/answer-shape.ts'
 import { vllmRecording } from './recording.ts'
-import { vllmAnswers } from './vllm-exchanges.ts'
+import { vllmAnswers, type VllmAnswers } from './vllm-exchanges.ts'
 import { smallModel } from './vllm-server.ts'
 import { withVllm } from './with-vllm.ts'
 
@@ -16,12 +16,13 @@ const { it } = withVllm()
 it('vLLM answers in the shapes that were recorded', async () => {
   const model = await smallModel()
   onTestFinished(() => rm(path.dirname(model), { recursive: true, force: true }))
-  const { version, options, exchanges } = await vllmAnswers(model)
-  const shapes = (given: typeof exchanges): unknown[] =>
-    Object.entries(given).map(([name, answer]) => [name, shapeOfAnswer(answer)])
-  expect({ version, options, shapes: shapes(exchanges) }).toEqual({
-    version: vllmRecording.version,
-    options: vllmRecording.options,
-    shapes: shapes(vllmRecording.exchanges),
-  })
+  const facts = ({ version, options, exchanges, sampler }: VllmAnswers): object => {
+    const answers = [...Object.entries(exchanges), ...Object.entries(sampler)]
+    return {
+      version,
+      options,
+      shapes: answers.map(([name, answer]) => [name, shapeOfAnswer(answer)]),
+    }
+  }
+  expect(facts(await vllmAnswers(model))).toEqual(facts(vllmRecording))
 })

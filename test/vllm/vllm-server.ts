@@ -45,6 +45,21 @@ export async function smallModel(): Promise<string> {
   return folder
 }
 
+/** A folder beside that of a model, with a LoRA of it that changes nothing yet. */
+export async function smallAdapter(model: string): Promise<string> {
+  const folder = path.join(path.dirname(model), 'adapter')
+  const code = `
+import sys
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained(sys.argv[1])
+config = LoraConfig(r=8, target_modules="all-linear", task_type="CAUSAL_LM")
+get_peft_model(model, config).save_pretrained(sys.argv[2])
+`
+  await promisify(execFile)(vllmPython(), ['-c', code, model, folder])
+  return folder
+}
+
 /** A `vllm serve` that answers. */
 export interface VllmServer {
   /** Base URL, without `/chat/completions`. The name of the model is `policy`. */
@@ -69,6 +84,7 @@ export async function startVllm(model: string, flags: readonly string[]): Promis
   const child = spawn(program, [...args.split(' '), ...flags], {
     stdio: ['ignore', 'ignore', 'pipe'],
     detached: true,
+    env: { ...process.env, VLLM_ALLOW_RUNTIME_LORA_UPDATING: 'True' },
   })
   let printed = ''
   child.stderr.setEncoding('utf8').on('data', (text: string) => (printed += text))

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.error
 import urllib.request
 from argparse import Namespace
 from pathlib import Path
@@ -26,6 +27,7 @@ from bodies import Problem
 from learner import Learner
 from memory import MemoryPlan
 
+VLLM_RECORDING = HERE.parents[3] / "test/vllm/recorded/vllm.json"
 # What the templates of each family have in common.
 TEMPLATES = {
     "hermes": "<tool_call>", "hermes, thinking": "<tool_call> </think>", "xml": "<tool_call> <function=",
@@ -783,17 +785,80 @@ class Updates(WithPolicy):
         return attempt_doors(self.learner)
 
 
+def shape(value):
+    """What a JSON value is made of: the type of each field, and the different types of a list."""
+    if isinstance(value, dict):
+        return {name: shape(field) for name, field in sorted(value.items())}
+    if isinstance(value, list):
+        kinds = [shape(item) for item in value]
+        return [kind for at, kind in enumerate(kinds) if kind not in kinds[:at]]
+    return "number" if type(value) in (int, float) else type(value).__name__
+
+
 class WithVllm(unittest.TestCase):
-    """The stand-in of vLLM is a program of these tests. What it does was compared with vLLM 0.32 on a CPU."""
+    """The stand-in of vLLM is a program of these tests."""
 
     def start(self, *flags, **environment):
         path = os.pathsep.join([str(HERE / "stand_in"), str(Path(sys.executable).parent), os.environ["PATH"]])
         return start("tiny_policy.py:TinyPolicy", "--sampler", "vllm", "--seed", "5", *flags, PATH=path, **environment)
 
-    def seen(self, learner):
+    def url(self, learner):
         port = Path(f"/proc/{self.child(learner)}/cmdline").read_text().split("--port\0")[1].split("\0")[0]
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/seen") as answer:
+        return f"http://127.0.0.1:{port}"
+
+    def seen(self, learner):
+        with urllib.request.urlopen(f"{self.url(learner)}/seen") as answer:
             return json.load(answer)
+
+    def test_the_stand_in_answers_as_vllm_does(self):
+        recorded = json.loads(VLLM_RECORDING.read_text())["sampler"]
+        learner = self.start()
+        learner.chat([question(1)])
+        seen = self.seen(learner)
+        completion = recorded["a completion that is cut"]["request"]
+        self.assertEqual(shape(seen["completions"][-1]).keys(), completion.keys())
+        self.assertEqual(seen["adapters"], [completion["model"]])
+        [name] = seen["adapters"]
+        [adapter] = Path(tempfile.gettempdir()).glob(f"osmosis-vllm-{learner.process.pid}-*/{name}")
+        variables = Path(f"/proc/{self.child(learner)}/environ").read_text().split("\0")
+        [key] = [variable.split("=", 1)[1] for variable in variables if variable.startswith("VLLM_API_KEY=")]
+        for case, exchange in recorded.items():
+            with self.subTest(case):
+                body = self.with_tiny_policy(exchange["request"], adapter)
+                answered = self.post(self.url(learner) + exchange["route"], key, body)
+                self.assertEqual(self.facts(*answered), self.facts(exchange["status"], exchange["contentType"], exchange["body"]))
+        learner.close()
+
+    def with_tiny_policy(self, request, adapter):
+        """A recorded request with an adapter of the learner, and with ids that the tiny policy has."""
+        own = dict(request)
+        if "lora_path" in own:
+            own["lora_path"] = f"{adapter}-missing" if own["lora_path"].endswith("-missing") else str(adapter)
+        if "prompt" in own:
+            own["prompt"] = [1, 2, 3]
+            # The request whose first token ends the answer names that token as well.
+            own["stop_token_ids"] = list(range(512)) if len(own["stop_token_ids"]) > 1 else own["stop_token_ids"]
+        return own
+
+    def facts(self, status, kind, body):
+        """What the learner can tell apart, with the reason of an end, and without the texts."""
+        if not body.startswith("{"):
+            return status, kind, re.sub(r"'[^']*'", "''", body)
+        answer, choices = json.loads(body), []
+        for choice in answer.get("choices", []):
+            choices.append((choice["finish_reason"], len(choice["token_ids"])))
+            # Their fields are named by the texts of tokens.
+            choice["logprobs"]["top_logprobs"] = [list(top.values()) for top in choice["logprobs"]["top_logprobs"]]
+        return status, kind, shape(answer), choices
+
+    def post(self, url, key, body):
+        headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)) as answer:
+                return answer.status, answer.headers["content-type"] or "", answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.headers["content-type"] or "", error.read().decode()
 
     def test_samples_with_the_adapter_of_each_version(self):
         learner = self.start()
