@@ -3,7 +3,8 @@ import type { RealExchange } from './real-exchange.ts'
 /** What an answer is made of, without its values: the kinds of an object, or of the chunks of a stream, equal ones once. */
 export function shapeOfAnswer({ status, contentType, body }: RealExchange): object {
   const [type = ''] = contentType.split(';')
-  if (type !== 'text/event-stream') return { status, type, shape: shapeOf(JSON.parse(body)) }
+  if (type === 'application/json') return { status, type, shape: shapeOf(JSON.parse(body)) }
+  if (type !== 'text/event-stream') return { status, type, shape: 'text' }
   const events = body.split('\n\n').filter((event) => event !== '')
   const chunks = events.map((event) =>
     event === 'data: [DONE]' ? event : shapeOf(JSON.parse(event.replace(/^data: /, ''))),
