@@ -92,6 +92,32 @@ describe('the hosted platform', () => {
   })
 })
 
+// Every server, and every worker of a server, is a process of its own, which loads what these files import.
+it.each([
+  'serve/server-child.ts',
+  'serve/serve-command.ts',
+  'serve/serve-workflow.ts',
+  'serve/serve-agent-loop.ts',
+  'child/worker-child.ts',
+])('%s loads neither the flags of commands nor what reads evaluations', (file) => {
+  const loaded = modulesLoadedBy(`packages/cli/src/${file}`)
+  expect(loaded).toContain('@osmosis/core')
+  expect(loaded.filter((module) => /^(?:@osmosis\/eval|@?commander)/.test(module))).toEqual([])
+})
+
+/** The names of the packages that a file and its relative imports load before their first line runs. */
+function modulesLoadedBy(first: string): string[] {
+  const files = new Set([first])
+  const modules = new Set<string>()
+  for (const file of files) {
+    for (const [, specifier = ''] of read(file).matchAll(/^import (?!type)[^']*?'([^']+)'/gm)) {
+      if (specifier.startsWith('.')) files.add(path.join(path.dirname(file), specifier))
+      else modules.add(specifier)
+    }
+  }
+  return [...modules]
+}
+
 interface Manifest {
   dependencies?: Record<string, string>
   peerDependencies?: Record<string, string>

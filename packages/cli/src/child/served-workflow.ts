@@ -4,7 +4,7 @@ import { LocalBackend, withStages, type Entrypoint } from '@osmosis/server/execu
 import type { ExecutionBackend } from '@osmosis/protocol'
 import { rowProblems, type RowSchemas } from '@osmosis/core'
 import { groupSettings, isGroupGraderClass, overrideConfig } from '@osmosis/core/workflow'
-import { WorkerRecord, type RowCheck } from '@osmosis/eval'
+import type { RowCheck } from '@osmosis/eval'
 import { readServerEnvironment, type Logger } from '@osmosis/server'
 import { createWorkerPool, moduleIn } from '@osmosis/server/child'
 
@@ -107,6 +107,8 @@ export async function openWorkflow(
       : localWorkflow(loaded, options)
   const { record: folder } = plan
   if (folder === undefined) return served
+  // Loaded here: servers and workers that record nothing start without it.
+  const { WorkerRecord } = await import('@osmosis/eval')
   const record = await WorkerRecord.open({
     folder: displayPath(folder),
     trainer,

@@ -7,8 +7,6 @@ import {
   type OptionValues,
 } from '@commander-js/extra-typings'
 
-import { invalid } from './wrong-use.ts'
-
 /** The flags of a command, from the function that declares them. */
 export type FlagsOf<Declare extends (...args: never[]) => { opts(): object }> = ReturnType<
   ReturnType<Declare>['opts']
@@ -316,15 +314,6 @@ type WorkerProcessFlags = FlagsOf<typeof workerFlags>
 
 /** @param whose - the process that runs workflows without these flags */
 export const addWorkerFlags = adding(workerFlags)
-
-/** @throws OsmosisError with code `invalid_config` that says what is wrong with the first given flag */
-export function refuseOneOf(
-  flags: Readonly<Record<string, unknown>>,
-  sentence: (flag: string) => string,
-): void {
-  const [given] = Object.entries(flags).filter(([, value]) => value !== undefined)
-  if (given !== undefined) throw invalid(sentence(given[0]))
-}
 
 /** Flags of every command that executes rollouts. */
 export type ProcessFlags = LogFlags & EgressFlags & WorkerProcessFlags

@@ -5,6 +5,15 @@ export function invalid(message: string, cause?: unknown): OsmosisError {
   return new OsmosisError('invalid_config', message, cause === undefined ? {} : { cause })
 }
 
+/** @throws OsmosisError with code `invalid_config` that says what is wrong with the first given flag */
+export function refuseOneOf(
+  flags: Readonly<Record<string, unknown>>,
+  sentence: (flag: string) => string,
+): void {
+  const [given] = Object.entries(flags).filter(([, value]) => value !== undefined)
+  if (given !== undefined) throw invalid(sentence(given[0]))
+}
+
 /** The error of a command for a module of the user that cannot be loaded or lacks an export. */
 export function invalidEntrypoint(message: string, cause?: unknown): OsmosisError {
   return new OsmosisError('invalid_entrypoint', message, cause === undefined ? {} : { cause })

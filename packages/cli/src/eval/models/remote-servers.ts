@@ -1,4 +1,4 @@
-import { invalid } from '../../command/wrong-use.ts'
+import { invalid, refuseOneOf } from '../../command/wrong-use.ts'
 import { availableParallelism } from 'node:os'
 
 import { OsmosisError, errorMessage, isOsmosisError } from '@osmosis/core'
@@ -6,7 +6,6 @@ import type { QueueConfig } from '@osmosis/eval'
 import { redisAddressText } from '@osmosis/protocol/wire'
 
 import { hideKeys } from '../../command/command-context.ts'
-import { refuseOneOf } from '../../command/flags.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { isUnreachable } from '../../serve/serve-plan.ts'
 import { redisAddress } from '../../serve/queue-access.ts'

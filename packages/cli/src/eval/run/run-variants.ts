@@ -12,8 +12,7 @@ import {
 import { openLocalLearner, type LocalLearner } from '@osmosis/train'
 
 import { interruptedExitCode } from '../../command/exit-codes.ts'
-import { invalid } from '../../command/wrong-use.ts'
-import { refuseOneOf } from '../../command/flags.ts'
+import { invalid, refuseOneOf } from '../../command/wrong-use.ts'
 import { printError, printJson, printOut, displayPath } from '../../command/command-context.ts'
 import { styled, tableLines, withCommand, type Cell } from '../../command/terminal-text.ts'
 import { currentWorkspace, type ChosenPolicy } from '../../inputs/choose-policy.ts'
