@@ -331,7 +331,9 @@ function parseRow(
 
 function promptText(cell: unknown, column: string): string | null {
   if (typeof cell === 'object' && cell !== null && !(cell instanceof WrittenNumber)) {
-    throw new DataProblem(`${column} must be text, got ${typeName(cell)}`)
+    throw new DataProblem(
+      `${column} must be text, got ${typeName(cell)}; if run() makes its prompt of it, name the column as metadata`,
+    )
   }
   return labelText(cell)
 }

@@ -87,7 +87,10 @@ describe('columns with other names', () => {
     ],
     [{ prompt: 'question' }, 'missing required columns: ground_truth.'],
     [{ metadata: ['role', 'sauce'] }, 'columns.metadata: there is no column "sauce".'],
-    [{ prompt: 'facts', label: 'expected' }, 'line 1: facts must be text, got object'],
+    [
+      { prompt: 'facts', label: 'expected' },
+      'line 1: facts must be text, got object; if run() makes its prompt of it, name the column as metadata',
+    ],
     [{ metadata: 'question' }, 'line 1: metadata is not valid JSON'],
   ])('are checked by these names: %j', async (columns, problem) => {
     const file = join(await temporaryFolder({ 'rows.jsonl': jsonl }), 'rows.jsonl')

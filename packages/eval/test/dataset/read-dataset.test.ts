@@ -178,8 +178,8 @@ describe('a bad dataset', () => {
       'prompts that are not text',
       '{"user_prompt":["a"],"label":"1"}\n{"user_prompt":"a","system_prompt":{},"label":"1"}',
       [
-        '- line 1: user_prompt must be text, got array',
-        '- line 2: system_prompt must be text, got object',
+        '- line 1: user_prompt must be text, got array; if run() makes its prompt of it, name the column as metadata',
+        '- line 2: system_prompt must be text, got object; if run() makes its prompt of it, name the column as metadata',
       ],
     ],
     [
