@@ -69,6 +69,18 @@ it('the line of a dataset with a row that cannot be read', async () => {
   ])
 })
 
+it('the section of the config that names the columns, for rows with names of their own', async () => {
+  migrated(ready, [{ question: 'How many?', sensors: [1, 2], expect: '3' }])
+  expect(await problems()).toMatchObject([
+    {
+      check: 'dataset',
+      message: expect.stringContaining('Found: "question", "sensors", "expect".') as string,
+      file: 'data/words.jsonl',
+      advice: expect.stringMatching(/^Leave the rows as they are, .* in \[columns\]/) as string,
+    },
+  ])
+})
+
 it('the line of an entrypoint that is no TypeScript', async () => {
   useProcesses()
   const source = `${ready}const const = 1\n`

@@ -93,6 +93,17 @@ export function changeFor(code: string | undefined, kind: EntrypointKind = 'work
   return known ?? { advice: 'Correct the code that threw it.', page: about }
 }
 
+/** What to change about a dataset that cannot be read for this reason. */
+export function changeOfDataset(reason: string): Change {
+  const change = changeFor('invalid_dataset')
+  if (!reason.includes('missing required columns')) return change
+  return {
+    ...change,
+    advice:
+      'Leave the rows as they are, and name their columns in [columns] of the config: prompt, label, and metadata for what the agent needs besides. Only where no column is the prompt or the answer, write it as user_prompt or ground_truth.',
+  }
+}
+
 /** Of providers and frameworks, about a model of their own that they are asked for. */
 const aboutKey = /\b(?:api[ _-]?key|credentials?)\b/i
 

@@ -83,6 +83,15 @@ describe('osmosis dataset validate', () => {
     expect(stdout).toContain(problem)
   })
 
+  it('says where columns with other names are checked', async () => {
+    const { osmosis } = await platformUser({ loggedIn: false })
+    writeFileSync(here('rows.jsonl'), '{"question":"a","expect":"b"}\n'.repeat(4))
+    const { code, stdout } = await osmosis('dataset validate rows.jsonl')
+    const said = stdout.replaceAll(/\s+/g, ' ')
+    expect([code, said]).toEqual([1, expect.stringContaining('Found: "question", "expect".')])
+    expect(said).toContain('warning: the platform reads no [columns] of a config')
+  })
+
   it.each([
     [
       'integers of 64 bits',

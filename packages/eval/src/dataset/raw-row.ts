@@ -191,10 +191,17 @@ function missingColumns(
       : ['ground_truth']),
   ]
   if (missing.length === 0) return []
-  const advice = advise(names)
+  const advice = advise(names) || namingAdvice(missing, names)
   return [
     `missing required columns: ${missing.join(', ')}. Datasets without a metadata column must include user_prompt and ground_truth (label is accepted as an alias). ${found(names)}${advice && ` ${advice}`}`,
   ]
+}
+
+/** Rows of a program that exists rarely have our names, and need not change for them. */
+function namingAdvice(missing: readonly string[], names: readonly string[]): string {
+  if (names.length === 0) return ''
+  const keys = missing.map((name) => (name === 'user_prompt' ? 'prompt' : 'label'))
+  return `If other columns have them, the rows can stay: name those columns in [columns] of a config, as ${keys.map((key) => `${key} = "…"`).join(' and ')}.`
 }
 
 function found(names: readonly string[]): string {

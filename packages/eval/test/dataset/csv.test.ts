@@ -171,6 +171,9 @@ describe('a bad file', () => {
     expect(await problemsAs('rows.csv', text)).toEqual(problems)
   })
 
+  const naming =
+    'If other columns have them, the rows can stay: name those columns in [columns] of a config, as prompt = "…" and label = "…".'
+
   it.each([
     [
       'semicolons',
@@ -182,8 +185,8 @@ describe('a bad file', () => {
       'user_prompt\tlabel\na\t1\n',
       'Found: "user_prompt\\tlabel". Cells must be separated by commas, not by tabs: save the file with commas.',
     ],
-    ['nothing', 'prompt\na\n', 'Found: "prompt".'],
-    ['commas', 'a;b,c\n1,2\n', 'Found: "a;b", "c".'],
+    ['nothing', 'prompt\na\n', `Found: "prompt". ${naming}`],
+    ['commas', 'a;b,c\n1,2\n', `Found: "a;b", "c". ${naming}`],
   ])(
     'with cells separated by %s is rejected with advice to use commas',
     async (_name, text, end) => {

@@ -176,14 +176,17 @@ describe('column names', () => {
     ])
   })
 
+  const naming =
+    ' If other columns have them, the rows can stay: name those columns in [columns] of a config, as prompt = "…" and label = "…".'
+
   it.each<[string, string | Uint8Array, string]>([
-    ['rows.jsonl', jsonLines([{ 'user_prompt;label': 'a;1' }]), ''],
+    ['rows.jsonl', jsonLines([{ 'user_prompt;label': 'a;1' }]), naming],
     [
       'rows.csv',
       csv([['user_prompt;label'], ['a;1']]),
       ' Cells must be separated by commas, not by ";": save the file with commas.',
     ],
-    ['rows.parquet', parquet([{ name: 'user_prompt;label', data: ['a;1'] }]), ''],
+    ['rows.parquet', parquet([{ name: 'user_prompt;label', data: ['a;1'] }]), naming],
   ])('that mean nothing are shown when others are missing in %s', async (name, content, advice) => {
     expect(await problemsAs(name, content)).toEqual([
       `- missing required columns: user_prompt, ground_truth. Datasets without a metadata column must include user_prompt and ground_truth (label is accepted as an alias). Found: "user_prompt;label".${advice}`,

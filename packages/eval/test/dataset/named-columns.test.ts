@@ -86,6 +86,7 @@ describe('columns with other names', () => {
       'columns.prompt: there is no column "querstion". Found: "question", "expected", "role", "facts", "source".',
     ],
     [{ prompt: 'question' }, 'missing required columns: ground_truth.'],
+    [{ prompt: 'question' }, 'name those columns in [columns] of a config, as label = "…".'],
     [{ metadata: ['role', 'sauce'] }, 'columns.metadata: there is no column "sauce".'],
     [
       { prompt: 'facts', label: 'expected' },

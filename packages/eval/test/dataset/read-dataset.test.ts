@@ -163,7 +163,7 @@ describe('a bad dataset', () => {
       'missing columns',
       '{"prompt":"a"}\n{"prompt":"b"}',
       [
-        '- missing required columns: user_prompt, ground_truth. Datasets without a metadata column must include user_prompt and ground_truth (label is accepted as an alias). Found: "prompt".',
+        '- missing required columns: user_prompt, ground_truth. Datasets without a metadata column must include user_prompt and ground_truth (label is accepted as an alias). Found: "prompt". If other columns have them, the rows can stay: name those columns in [columns] of a config, as prompt = "…" and label = "…".',
       ],
     ],
     [

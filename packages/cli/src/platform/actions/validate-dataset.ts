@@ -81,6 +81,11 @@ export async function validateDataset(
     // Read again as rollouts get it, with integers beyond 2^53 as text.
     const fit = await fitOf?.(problems.length === 0 ? await readDataset(displayPath(file)) : [])
     errors.push(...problems, ...(fit?.problems ?? []))
+    if (problems.some((problem) => problem.startsWith('missing required columns'))) {
+      warnings.push(
+        'the platform reads no [columns] of a config, so its datasets need the usual names; for evaluations and trainings on this machine name the columns in a config, with which osmosis validate checks the rows',
+      )
+    }
     warnings.push(...(fit?.warnings ?? []))
     if (problems.length === 0) {
       const count = rows.length

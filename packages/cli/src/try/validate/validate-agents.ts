@@ -18,7 +18,7 @@ import { page } from '../../checks/pages.ts'
 import { placeInMessage, placeInStack } from '../../checks/place.ts'
 import { tryRollout } from '../../checks/rollout/tried-rollout.ts'
 import { variableFindings } from '../../checks/rollout/undeclared-variables.ts'
-import { changeFor } from '../../checks/failure-advice.ts'
+import { changeFor, changeOfDataset } from '../../checks/failure-advice.ts'
 import { probe } from '../../checks/rollout/scripted-probe.ts'
 import { type ConfigFile, configFinding, workspaceConfigs } from '../../checks/workspace-checks.ts'
 import { interruptedExitCode } from '../../command/exit-codes.ts'
@@ -116,7 +116,8 @@ function errorFinding(error: OsmosisError): CheckFinding {
   const message = errorMessage(error)
   const checks = { invalid_config: 'config', invalid_dataset: 'dataset' } as const
   const check = checks[error.code as keyof typeof checks] ?? 'rollout'
-  return fail(check, message, { ...placeInMessage(message), ...changeFor(error.code) })
+  const change = error.code === 'invalid_dataset' ? changeOfDataset(message) : changeFor(error.code)
+  return fail(check, message, { ...placeInMessage(message), ...change })
 }
 
 /** Undefined for a rollout without a config, which would name the dataset. */
