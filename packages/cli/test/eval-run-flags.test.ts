@@ -83,6 +83,14 @@ describe('osmosis eval run refuses', () => {
       'There is neither a policy nor a module named unknown. Policies in osmosis.toml: echo, adding.',
     ],
     [
+      `${loop} ${policy} --details`,
+      'Pass either --quiet or --details: a quiet command prints one line.',
+    ],
+    [
+      `${loop} --models policies/adding.ts,policies/echo.ts --details`,
+      '--details is for one run, and several are compared: print the details of each with osmosis eval show <run> --details.',
+    ],
+    [
       `${loop} ${policy} --secrets-file secrets.env`,
       '--secrets-file needs a config, which names the secrets.',
     ],

@@ -133,6 +133,9 @@ async function prepare(
   if (flags.fresh && flags.retryFailed !== undefined) {
     throw invalid('Pass either --fresh or --retry-failed: a new run has no failures.')
   }
+  if (flags.quiet && flags.details) {
+    throw invalid('Pass either --quiet or --details: a quiet command prints one line.')
+  }
   if (flags.junit === '-') {
     throw invalid(
       '--junit must name a file. osmosis eval export <run> --junit - prints the results.',

@@ -50,6 +50,11 @@ export async function runVariants(
       '--junit is for one run: write the results of each with osmosis eval export <run> --junit <file>.',
     )
   }
+  if (isSilent && flags.details) {
+    throw invalid(
+      '--details is for one run, and several are compared: print the details of each with osmosis eval show <run> --details.',
+    )
+  }
   const learner = found && (await openLocalLearner(found.learner))
   const made: { readonly label: string; readonly location: string }[] = []
   let code = 0
