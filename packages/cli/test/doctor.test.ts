@@ -53,7 +53,7 @@ const cannotMount =
 
 it.each([
   ['npm create @osmosis@latest', undefined],
-  ['npx osmosis rollout init <name>', '{"name":"shop"}'],
+  ['npx osmosis rollout init <name> --existing', '{"name":"shop"}'],
 ])('says how a workspace starts where there is none: %s', async (command, manifest) => {
   const folder = await temporaryFolder(manifest === undefined ? {} : { 'package.json': manifest })
   for (const args of [['doctor'], ['validate']]) {

@@ -108,14 +108,15 @@ it.each<[string, () => void, () => object[]]>([
   expect(found).toMatchObject(expected())
 })
 
-it('the scripted policy answers evaluations of an agent that exists', async () => {
+it('the command of AGENTS.md evaluates an agent that exists, with the scripted policy', async () => {
   project('core', 'controller')
   await init('--framework', 'openai-agents')
   writeFileSync(here('data/one.jsonl'), row)
   fillIn(main, asks)
   fillIn(grader, 'ctx.setReward(answer === label ? 1 : 0)')
-  const policy = ['--policy', 'policies/one.ts']
-  expect(await run(['eval', 'run', 'configs/eval/one.toml', ...policy])).toMatchObject({ code: 0 })
+  const [command = ''] =
+    /eval run \S+ --policy [^`]+/.exec(readFileSync(here('AGENTS.md'), 'utf8')) ?? []
+  expect(await run(command.replaceAll('<name>', 'one').split(' '))).toMatchObject({ code: 0 })
 })
 
 it('an agent loop gets a module with a marked place, which computes its reward itself', async () => {
@@ -165,6 +166,69 @@ it.each([
     const config = readFileSync(here(`configs/${kind}/one.toml`), 'utf8')
     expect(config).toContain(`dataset = "${dataset ?? 'one'}"`)
   }
+})
+
+it('configs have a place for the columns of rows that lack the usual ones', async () => {
+  project('core', 'controller')
+  mkdirSync(here('data'))
+  const rows = '{"question":"How many?","source":"a","expect":"3"}\n'
+  writeFileSync(here('data/asked.jsonl'), rows)
+  const { stderr } = await init('--framework', 'strands')
+  expect(stderr).toContain('in [columns] of both configs: question, source, expect\n')
+  for (const kind of ['eval', 'training']) {
+    const file = here(`configs/${kind}/one.toml`)
+    const filled = readFileSync(file, 'utf8')
+      .replace('# [columns]', '[columns]')
+      .replace('# prompt = "…"', 'prompt = "question"')
+      .replace('# label = "…"', 'label = "expect"')
+      .replace('# metadata = ["…"]', 'metadata = ["source"]')
+    expect(filled).toContain('The rows have the columns "question", "source", "expect".')
+    expect(filled.indexOf('[columns]')).toBeLessThan(filled.indexOf('agent_workflow_timeout_s'))
+    writeFileSync(file, filled)
+  }
+  fillIn(main, asks)
+  fillIn(grader, 'ctx.setReward(answer === label && ctx.metadata?.["source"] === "a" ? 1 : 0)')
+  expect(await problems()).toEqual([])
+  expect(readFileSync(here('data/asked.jsonl'), 'utf8')).toBe(rows)
+})
+
+it.each([
+  ['the usual ones', '{"user_prompt":"a","label":"b","source":"c"}\n'],
+  ['metadata', '{"question":"a","metadata":{"label":"b"}}\n'],
+  ['what is no JSON', 'question\n'],
+])('configs have no such place for rows with %s', async (_what, rows) => {
+  project()
+  mkdirSync(here('data'))
+  writeFileSync(here('data/asked.jsonl'), rows)
+  expect((await init('--framework', 'strands')).code).toBe(0)
+  expect(readFileSync(here('configs/eval/one.toml'), 'utf8')).not.toContain('columns')
+})
+
+it.each([
+  [{ dependencies: { '@google/adk': '2', zod: '4' } }, 'Google ADK'],
+  [{ devDependencies: { langchain: '1', '@langchain/core': '1' } }, 'LangChain, LangGraph.js'],
+])('package.json names the framework: %j', async (manifest, title) => {
+  project()
+  writeFileSync(here('package.json'), JSON.stringify(manifest))
+  const { code, stderr } = await init()
+  expect([code, stderr]).toEqual([0, expect.stringContaining(`rollout one (${title})`)])
+})
+
+it.each([{}, { dependencies: { ai: '7', '@mastra/core': '1' } }])(
+  'package.json does not say which framework it is: %j',
+  async (manifest) => {
+    project()
+    writeFileSync(here('package.json'), JSON.stringify(manifest))
+    const { code, stderr } = await init()
+    expect([code, stderr]).toEqual([2, expect.stringContaining('pass --framework openai-agents |')])
+  },
+)
+
+it('the file of an agent may start something only when it is started itself', async () => {
+  project()
+  await init('--framework', 'pi')
+  const guard = 'if (process.argv[1] === import.meta.filename)'
+  for (const file of ['AGENTS.md', main]) expect(readFileSync(here(file), 'utf8')).toContain(guard)
 })
 
 it('rows that a config of another rollout names are not taken, but others beside them', async () => {

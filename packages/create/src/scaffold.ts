@@ -61,8 +61,9 @@ export function workspaceFiles(options: {
     __name__: rollout,
     '{{folder}}': folder,
     '{{task}}': isExisting
-      ? `The place for the agent is marked in \`rollouts/${rollout}/main.ts\`. To put an agent there that is written with ${title}:`
+      ? `The place for the agent is marked in \`rollouts/${rollout}/main.ts\`: it is \`run()\` of the class that the steps name. To put an agent there that is written with ${title}:`
       : `The agent of \`rollouts/${rollout}/main.ts\` is an example. To replace it by an agent written with ${title}:`,
+    '{{grading}}': gradingText(rollout, framework, isExisting),
     '{{default}}': isExisting ? noDefault : exampleDefault,
     '{{steps}}': steps.map((step, index) => `${index + 1}. ${step}`).join('\n'),
     '{{pages}}': [page, ...commonPages]
@@ -75,7 +76,16 @@ export function workspaceFiles(options: {
 const exampleDefault = `The policy of runs without --policy and --base-url. It needs no model and no key.
 default_policy = "scripted"`
 
-const noDefault = `With default_policy = "scripted" runs need no --policy. Without it \`osmosis validate\` answers by the schemas of the tools.`
+const noDefault = `This is the place for default_policy = "scripted", with which \`osmosis eval run\` needs no --policy. As long as it is not
+# set, \`osmosis validate\` answers with a policy of its own, which calls the first tool with arguments made from its schema.`
+
+/** What comes behind the steps, up to the rows. */
+function gradingText(rollout: string, framework: Framework, isExisting: boolean): string {
+  if (framework === 'agent-loop') return 'A loop computes its reward itself: it has no grader.'
+  return isExisting
+    ? `Then write the grader, whose place is marked in \`rollouts/${rollout}/grader.ts\`. \`main.ts\` exports it already.`
+    : `Then write the grader of the new agent into \`rollouts/${rollout}/grader.ts\`, which \`main.ts\` exports.`
+}
 
 /** Pages for every framework, below `node_modules/@osmosis`. */
 const commonPages = [
@@ -93,11 +103,13 @@ const commonPages = [
  * scripted policy, and an empty dataset, unless there is one.
  *
  * @param dataset - name of a file in `data/` that has the rows
+ * @param columns - the columns of these rows if the configs have to name them, for which they get a place. Default: none
  */
 export function existingRolloutFiles(
   name: string,
   framework: Framework,
   dataset: string | undefined,
+  columns: readonly string[] = [],
 ): Files {
   const { page, steps } = frameworks[framework]
   const words = {
@@ -111,8 +123,25 @@ export function existingRolloutFiles(
     ...filesBelow(`existing/${kind}`, words),
     ...filesBelow('existing/policy', words),
     ...(dataset === undefined ? filesBelow('existing/rows', words) : []),
-    ...configsOf(framework, words),
+    ...[...configsOf(framework, words)].map(
+      ([file, text]) => [file, withPlaceForColumns(text, columns)] as const,
+    ),
   ])
+}
+
+/** The config with a section `[columns]` behind the one that names the dataset, as a comment. */
+function withPlaceForColumns(config: string, columns: readonly string[]): string {
+  if (columns.length === 0) return config
+  const names = columns.map((name) => JSON.stringify(name)).join(', ')
+  const section = `# The rows have the columns ${names}.
+# Fill in which of them is which, and remove the "# " of these lines:
+# [columns]
+# prompt = "…" # what the agent is asked
+# label = "…" # the right answer; a list makes an object of several columns
+# metadata = ["…"] # what the agent and the grader need besides; without such columns leave it out
+
+`
+  return config.replace(/^(?=\[(?:evaluation|training)\]$)/m, () => section)
 }
 
 /** The files of one rollout: module, grader, tool, reward and its test, data, configs, scripted policy. */

@@ -30,6 +30,7 @@ import {
   workingFolder,
 } from '../command/command-context.ts'
 import { readEnvironment } from '../command/environment.ts'
+import { onlyFramework } from '../inputs/nearest-project.ts'
 import { continued, printMessage, quoted } from '../command/terminal-text.ts'
 
 function declareInit(rollouts: Command) {
@@ -39,9 +40,10 @@ function declareInit(rollouts: Command) {
     .argument('<name>', 'lower-case letters, digits and hyphens, e.g. price-check')
     .optionsGroup(groups.inputs)
     .addOption(
-      new Option('--framework <name>', 'framework of the agent (default: a terminal asks)').choices(
-        frameworkNames,
-      ),
+      new Option(
+        '--framework <name>',
+        'framework of the agent (default: with --existing the only one in package.json, else a terminal asks)',
+      ).choices(frameworkNames),
     )
     .option(
       '--existing',
@@ -90,11 +92,15 @@ async function init(name: string, flags: InitFlags): Promise<number> {
   const problem = rolloutNameProblem(name)
   if (problem !== undefined) throw new ScaffoldError(problem)
   const root = await workspaceRoot()
-  const framework = flags.framework ?? (await chosenFramework(flags))
+  const { existing: isExisting = false } = flags
+  const framework =
+    flags.framework ??
+    (isExisting ? onlyFramework(root) : undefined) ??
+    (await chosenFramework(flags))
   const manifestFile = path.join(root, 'package.json')
   const manifest = extendedManifest(await readFile(manifestFile, 'utf8'), framework)
-  const { existing: isExisting = false } = flags
   const rows = isExisting ? await existingRows(root, name) : undefined
+  const columns = rows === undefined ? [] : await columnsToName(path.join(root, 'data', rows))
   const common = workspaceFiles({
     folder: path.basename(root),
     rollout: name,
@@ -103,7 +109,9 @@ async function init(name: string, flags: InitFlags): Promise<number> {
   })
   const missing = needed.filter((file) => !existsSync(path.join(root, file)))
   const files = new Map([
-    ...(isExisting ? existingRolloutFiles(name, framework, rows) : rolloutFiles(name, framework)),
+    ...(isExisting
+      ? existingRolloutFiles(name, framework, rows, columns)
+      : rolloutFiles(name, framework)),
     ...missing.map((file) => [file, common.get(file) ?? ''] as const),
   ])
   await writeNewFiles(root, files)
@@ -111,6 +119,11 @@ async function init(name: string, flags: InitFlags): Promise<number> {
   printMessage(`Added the rollout ${name} (${frameworks[framework].title}) to ${root}:`)
   for (const file of files.keys()) printMessage(`  ${file}`)
   if (rows !== undefined) printMessage(`Its configs name the rows that are there: data/${rows}`)
+  if (columns.length > 0) {
+    printMessage(
+      `Fill in which column is which, in [columns] of both configs: ${columns.join(', ')}`,
+    )
+  }
   if (manifest.added.length > 0) printMessage(`Added to package.json: ${manifest.added.join(', ')}`)
   const unfit = await missingOptions(path.join(root, 'tsconfig.json'))
   if (unfit.length > 0) {
@@ -169,6 +182,18 @@ async function existingRows(root: string, name: string): Promise<string | undefi
     named.some((dataset) => dataset === file || dataset === path.parse(file).name)
   const [only, ...others] = datasets.filter((file) => !isNamed(file))
   return others.length === 0 ? only : undefined
+}
+
+/** The columns of a dataset whose configs have to say which is which; none when its first row has the usual ones. */
+async function columnsToName(file: string): Promise<readonly string[]> {
+  const { readRowTexts } = await import('@osmosis/eval')
+  // What cannot be read is a matter of `osmosis validate`, which says why.
+  const [first = '{}'] = await readRowTexts(file).catch(() => [])
+  const names = Object.keys(JSON.parse(first) as object)
+  const has = (...usual: string[]): boolean =>
+    names.some((name) => usual.includes(name.trim().toLowerCase()))
+  const isComplete = has('metadata') || (has('user_prompt') && has('ground_truth', 'label'))
+  return isComplete ? [] : names
 }
 
 async function filesIn(folder: string): Promise<string[]> {

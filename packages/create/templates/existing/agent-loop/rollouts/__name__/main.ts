@@ -5,6 +5,10 @@ import {
   type ToolInput,
 } from '@osmosis/agent-loop'
 
+// The loop can stay in its file, which must start nothing when it is imported. What starts something goes behind
+// `if (process.argv[1] === import.meta.filename)`.
+// import { answer } from '../../src/loop.ts'
+
 export class TaskLoop extends RolloutAgentLoop {
   readonly name = '__name__'
 
@@ -14,7 +18,7 @@ export class TaskLoop extends RolloutAgentLoop {
   }
 
   async run(ctx: RolloutContext): Promise<RolloutResult> {
-    // The existing loop runs here, and what holds its conversation is made here:
+    // The existing loop runs here, and what holds its conversation is made here. This class is the one that the steps name:
     // {{steps}}
     // See {{page}}
     throw new Error(
