@@ -69,8 +69,11 @@ it.each<[string, () => void, () => object[]]>([
       fillIn(main, 'await Promise.resolve()')
     },
     () => [
-      { check: 'model calls', message: 'No model call reached the policy.' },
-      { check: 'rollout', message: expect.stringContaining('reached the policy') as string },
+      {
+        check: 'model calls',
+        message: 'No model call reached the policy.',
+        page: 'node_modules/@osmosis/openai-agents/docs/frameworks/openai-agents.md',
+      },
     ],
   ],
   [

@@ -1,9 +1,10 @@
+import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 import { describe, expect, it, onTestFinished } from 'vitest'
 
-import { useProcesses } from './in-process.ts'
+import { here, run, useProcesses } from './in-process.ts'
 import {
   agents,
   asked,
@@ -357,10 +358,27 @@ export class Judge extends Grader {
         message: 'count failed: TypeError: shop db down',
         file: main,
         line: lineOf(source, thrown),
-        advice:
-          'Its arguments were made from its schema: check whether it should fail for them. What it throws reaches the policy as a text.',
-        page: page('core/docs/guides/troubleshooting.md#a-tool-that-hides-its-errors'),
+        advice: expect.stringMatching(/^It takes no arguments, so it needs something/) as string,
+        page: page('core/docs/guides/workflows.md#tools-that-need-the-outside-world'),
       },
     ])
+  })
+
+  it.each([
+    ['{}', [], /^It takes no arguments, so it needs something that this machine lacks/],
+    ['{ at: z.string() }', [], /^Its arguments were made from its schema: .* \(--policy <file>\)/],
+    ['{ at: z.string() }', ['--policy', 'calls.ts'], /^Check whether it should fail for the arg/],
+  ])('why a tool with the parameters %s failed, called with %j', async (parameters, args, why) => {
+    const failing = `const read = tool({ name: 'read', description: 'Reads.', parameters: z.object(${parameters}), execute: () => { throw new Error('no bus') } })`
+    migrated(
+      agents(`${session}\n${asked.replace('createAgent()', 'createAgent([read])')}`, failing),
+    )
+    const policy = `export const policy = { name: 'calls', respond: async ({ body }) => Response.json({ choices: [{ index: 0, finish_reason: 'stop', message:
+  body.messages.at(-1).role === 'tool' ? { role: 'assistant', content: '3' } : { role: 'assistant', content: null, tool_calls: [{ id: 'c1', type: 'function', function: { name: 'read', arguments: '{"at":"x"}' } }] } }] }) }`
+    writeFileSync(here('calls.ts'), policy)
+    const { stdout } = await run(['validate', 'one', '--json', ...args])
+    const { rollouts } = JSON.parse(stdout) as { rollouts: { findings: { advice?: string }[] }[] }
+    const warned = rollouts[0]?.findings.filter(({ advice }) => advice !== undefined)
+    expect(warned).toMatchObject([{ check: 'tools', advice: expect.stringMatching(why) as string }])
   })
 })

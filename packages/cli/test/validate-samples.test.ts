@@ -16,7 +16,7 @@ it('names the agents of a sample, and a handoff as one', async () => {
       level: 'ok',
       check: 'sample',
       message:
-        'main: 2 model calls (triage 1, refunds 1), answered by scripted; 2 answers are trained',
+        "main: 2 model calls (triage 1, refunds 1), answered by validate's own policy; 2 answers are trained",
     },
     {
       level: 'ok',
@@ -38,7 +38,7 @@ it('says what is not trained, and how a second task under one sample is kept out
   expect(found.filter(({ check }) => check === 'sample')).toMatchObject([
     {
       message:
-        'main: 3 model calls, answered by scripted; 2 answers are trained; 1 with trainable: false',
+        "main: 3 model calls, answered by validate's own policy; 2 answers are trained; 1 with trainable: false",
     },
   ])
   expect(found.filter(({ check }) => check === 'history')).toEqual([

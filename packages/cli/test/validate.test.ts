@@ -43,6 +43,17 @@ describe('osmosis validate', () => {
     )
   })
 
+  it('names the stream function of Pi, which takes no model', async () => {
+    const dependencies = { '@osmosis/core': '*', '@osmosis/pi': '*' }
+    workspaceOf(`throw new Error('No API key for provider: openai')`, {
+      'package.json': JSON.stringify({ type: 'module', dependencies }),
+    })
+    const { stdout } = await run(['validate', 'one'])
+    expect(stdout.replaceAll(/\s+/g, ' ')).toContain(
+      'has kept its old model. Give the agent rolloutStreamFn() of @osmosis/pi instead of its old stream function',
+    )
+  })
+
   it('warns about a tool that throws, although the rollout has a reward', async () => {
     workspaceOf(`sample('main')
     const made = { id: 'c1', type: 'function', function: { name: 'multiply', arguments: '{}' } }
@@ -146,7 +157,7 @@ describe('osmosis validate', { tags: 'nightly' }, () => {
     const { code, findings } = await validate('one')
     expect(code).toBe(0)
     expect(findings).toContain(
-      'ok sample: critic: 1 model call, answered by scripted; the grader removed it',
+      "ok sample: critic: 1 model call, answered by validate's own policy; the grader removed it",
     )
     const trained =
       'trains all model calls of a rollout with one reward, those of removed samples (critic) too: the rollout would fail.'
@@ -169,7 +180,7 @@ describe('osmosis validate', { tags: 'nightly' }, () => {
     expect(findings).toEqual([
       "ok entrypoint: exports the agent loop 'loop' with 0 tools",
       'ok model calls: 1 reached the policy',
-      'ok sample: the conversation: 1 model call, answered by scripted; 1 answer is trained',
+      "ok sample: the conversation: 1 model call, answered by validate's own policy; 1 answer is trained",
       'fail reward: No reward was set for the conversation.',
       'ok this machine: can train it: osmosis train local',
       'ok trainers: Osmosis trains agent loops. Agent Lightning and POST /run take workflows.',

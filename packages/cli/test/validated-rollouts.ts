@@ -63,5 +63,5 @@ export const good = [
   'ok config: configs/eval/one.toml',
   'ok entrypoint: exports a workflow',
   'ok model calls: 1 reached the policy',
-  'ok sample: main: 1 model call, answered by scripted; 1 answer is trained',
+  "ok sample: main: 1 model call, answered by validate's own policy; 1 answer is trained",
 ]

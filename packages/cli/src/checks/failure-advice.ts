@@ -2,6 +2,7 @@ import type { OsmosisErrorCode } from '@osmosis/core'
 
 import type { EntrypointKind } from '../child/served-workflow.ts'
 import type { FindingDetails } from './finding.ts'
+import { policyAdvice } from './framework-advice.ts'
 import { page } from './pages.ts'
 
 /** What to change, and where to read about it. */
@@ -33,7 +34,7 @@ const changes: Partial<Record<OsmosisErrorCode, Change>> = {
     page: ofWorkflow,
   },
   no_samples: {
-    advice: 'Give the agent the model of its adapter, and await its run.',
+    advice: 'Let the agent ask the policy through its adapter, and await its run to the end.',
     page: ofWorkflow,
   },
   user_code_exit: { advice: 'Throw an error instead.', page: ofWorkflow },
@@ -107,16 +108,20 @@ export function changeOfDataset(reason: string): Change {
 /** Of providers and frameworks, about a model of their own that they are asked for. */
 const aboutKey = /\b(?:api[ _-]?key|credentials?)\b/i
 
-/** What to change about a rollout that failed for this reason. */
+/**
+ * What to change about a rollout that failed for this reason.
+ *
+ * @param folder - of the project
+ */
 export function changeOfRollout(
   { code, reason }: { readonly code: string | undefined; readonly reason: string },
   kind: EntrypointKind,
+  folder: string,
 ): Change {
   if (code !== undefined && Object.hasOwn(changes, code)) return changeFor(code, kind)
   if (!aboutKey.test(reason)) return changeFor(undefined, kind)
   return {
-    advice:
-      'Look for an agent that has kept its old model: give each one the model of the adapter. One whose answers are not to be trained gets trainable: false.',
+    advice: `Look for an agent that has kept its old model. ${policyAdvice(folder)} One whose answers are not to be trained gets trainable: false.`,
     page: ofWorkflow,
   }
 }

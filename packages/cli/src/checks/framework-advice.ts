@@ -16,9 +16,11 @@ const models: Readonly<Record<string, string>> = {
 
 /** What to do about an agent that does not call the policy, by the adapters that its project has. */
 export function policyAdvice(folder: string): string {
-  const found = adaptersOf(path.resolve(folder)).map((name) => `${models[name]} of ${name}`)
-  const model = found.join(', or ') || 'the model of its adapter'
-  return `Give the agent ${model} instead of its old model, and await its run.`
+  const adapters = adaptersOf(path.resolve(folder))
+  const model =
+    adapters.map((name) => `${models[name]} of ${name}`).join(', or ') || 'the model of its adapter'
+  const old = adapters.join(' ') === '@osmosis/pi' ? 'stream function' : 'model'
+  return `Give the agent ${model} instead of its old ${old}, and await its run.`
 }
 
 /** The page about the framework of the project, else about all of them, as a path from its folder. */

@@ -12,6 +12,7 @@ const pages = {
   graders: 'core/docs/guides/graders.md#the-context',
   limits: 'core/docs/guides/workflows.md#limits',
   tools: 'core/docs/guides/troubleshooting.md#a-tool-that-hides-its-errors',
+  toolsOfRows: 'core/docs/guides/workflows.md#tools-that-need-the-outside-world',
   trainers: 'cli/docs/training/index.md',
   severalAgents: 'core/docs/guides/workflows.md#several-agents',
   workflows: 'core/docs/guides/workflows.md',

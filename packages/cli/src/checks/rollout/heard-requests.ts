@@ -2,14 +2,16 @@ import type { PolicyModel } from '@osmosis/controller'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { isToolError, shownContent } from '@osmosis/eval/analysis'
 
+import { schemaExample, type ProbedTool } from './scripted-probe.ts'
+
 /** Facts about the requests of rollouts so far; the maps grow with later ones. */
 export interface HeardRequests {
   /** Ids of samples that sent one prompt twice. */
   readonly repeated: readonly string[]
   /** Whether a request set temperature 0. */
   readonly greedy: boolean
-  /** Names of the tools that the policy was offered. */
-  readonly tools: ReadonlySet<string>
+  /** The tools that the policy was offered, by name: whether the arguments that {@link schemaExample} makes for it are more than `{}`. */
+  readonly tools: ReadonlyMap<string, boolean>
   /** The first error of each tool, by its name. */
   readonly toolErrors: ReadonlyMap<string, string>
   /** Ids of samples that sent a question and its answer, or the prompt of the row, more often than they were said. */
@@ -33,7 +35,7 @@ export function hearRequests(
   const prompts = new Map<string, string>()
   const repeated = new Set<string>()
   const doubled = new Set<string>()
-  const tools = new Set<string>()
+  const tools = new Map<string, boolean>()
   const toolErrors = new Map<string, string>()
   const firstAnswers = new Map<string, number>()
   const calls = new Map<string, number>()
@@ -48,7 +50,7 @@ export function hearRequests(
         if (prompts.has(prompted)) repeated.add(sampleId)
         prompts.set(prompted, sampleId)
         const messages = (body['messages'] ?? []) as ChatMessage[]
-        for (const name of offeredTools(body['tools'])) tools.add(name)
+        for (const [name, takes] of offeredTools(body['tools'])) tools.set(name, takes)
         noteToolErrors(messages, toolErrors)
         const before = calls.get(rolloutId) ?? 0
         calls.set(rolloutId, before + 1)
@@ -73,9 +75,12 @@ export function hearRequests(
   }
 }
 
-function offeredTools(tools: unknown): string[] {
-  const offered = (tools ?? []) as readonly { readonly function?: { readonly name?: string } }[]
-  return offered.flatMap(({ function: { name } = {} }) => name ?? [])
+function offeredTools(tools: unknown): [name: string, takesArguments: boolean][] {
+  const offered = (tools ?? []) as readonly ProbedTool[]
+  return offered.flatMap(({ function: { name, parameters = {} } = {} }) => {
+    const made = Object.keys(schemaExample(parameters) ?? {})
+    return name === undefined ? [] : [[name, made.length > 0]]
+  })
 }
 
 function noteToolErrors(messages: readonly ChatMessage[], errors: Map<string, string>): void {

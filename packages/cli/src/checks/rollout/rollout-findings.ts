@@ -6,10 +6,11 @@ import { fromWorkingFolder } from '../../command/command-context.ts'
 import { splitSpec } from '../../inputs/load-module.ts'
 import { frameworkPage, policyAdvice } from '../framework-advice.ts'
 import { conversationFindings } from './conversation-findings.ts'
-import { changeFor, changeOfPolicy, changeOfRollout } from '../failure-advice.ts'
+import { changeFor, changeOfPolicy, changeOfRollout, type Change } from '../failure-advice.ts'
 import { fail, ok, warn, type CheckFinding } from '../finding.ts'
 import { page } from '../pages.ts'
 import { placeIn, placeOfFailure, type Place } from '../place.ts'
+import { probe } from './scripted-probe.ts'
 import { trainerFindings } from './trainer-checks.ts'
 import type { TriedEnd, TriedRollout } from './tried-rollout.ts'
 
@@ -69,8 +70,8 @@ function failedOtherwise({ ended, log }: TriedRollout): boolean {
   return ended.status !== 'success' && log.codes.get(ended.rolloutId) !== 'no_samples'
 }
 
-function* toolFindings({ requests, log }: TriedRollout): Generator<CheckFinding> {
-  const offered = [...requests.tools].join(', ')
+function* toolFindings({ requests, log, policyName }: TriedRollout): Generator<CheckFinding> {
+  const offered = [...requests.tools.keys()].join(', ')
   if (offered !== '') yield ok('tools', `the policy can call ${offered}`)
   const names = new Set([...log.toolErrors.keys(), ...requests.toolErrors.keys()])
   for (const tool of names) {
@@ -78,10 +79,31 @@ function* toolFindings({ requests, log }: TriedRollout): Generator<CheckFinding>
     const said = requests.toolErrors.get(tool)
     yield warn('tools', `${tool} failed: ${thrown?.message ?? said}`, {
       ...thrown?.place,
-      advice:
-        'Its arguments were made from its schema: check whether it should fail for them. What it throws reaches the policy as a text.',
-      page: page('tools'),
+      ...changeOfTool(policyName === probe.name, requests.tools.get(tool) !== false),
     })
+  }
+}
+
+/**
+ * What to change about a tool that failed.
+ *
+ * @param isProbed - whether its arguments were made from its schema
+ * @param hasArguments - whether these are any
+ */
+function changeOfTool(isProbed: boolean, hasArguments: boolean): Change {
+  if (isProbed && !hasArguments) {
+    return {
+      advice:
+        'It takes no arguments, so it needs something that this machine lacks, such as a service, a file or a variable: provide that, or let the tool answer from the row in a rollout.',
+      page: page('toolsOfRows'),
+    }
+  }
+  const fails = isProbed
+    ? 'Its arguments were made from its schema: check whether it should fail for them, or call it with others by a policy of your own (--policy <file>).'
+    : 'Check whether it should fail for the arguments that the policy wrote.'
+  return {
+    advice: `${fails} What it throws reaches the policy as a text.`,
+    page: page('tools'),
   }
 }
 
@@ -148,9 +170,15 @@ function rowPlace({ rows: [row], datasetFile }: EvalRunPlan): Place {
 function* outcomeFindings(tried: TriedRollout, plan: EvalRunPlan): Generator<CheckFinding> {
   const { kind, ended, log, samples } = tried
   if (ended.status !== 'success') {
+    // The finding about model calls has said so, with the page of the framework.
+    if (codeOf(tried, ended) === 'no_samples' && ended.policyCalls === 0) return
     yield fail('rollout', `The rollout ended with ${ended.status}: ${reasonOf(ended)}`, {
       ...placeOfRollout(plan, reasonOf(ended)),
-      ...changeOfRollout({ code: codeOf(tried, ended), reason: reasonOf(ended) }, kind),
+      ...changeOfRollout(
+        { code: codeOf(tried, ended), reason: reasonOf(ended) },
+        kind,
+        plan.folder,
+      ),
     })
     return
   }
@@ -205,7 +233,7 @@ function* secondRolloutFindings(tried: TriedRollout, plan: EvalRunPlan): Generat
     'Make what holds a conversation inside run(): the agent, the session, the memory, the list of messages. One process runs many rollouts.'
   if (again.status !== 'success') {
     const reason = reasonOf(again)
-    const change = changeOfRollout({ code: codeOf(tried, again), reason }, kind)
+    const change = changeOfRollout({ code: codeOf(tried, again), reason }, kind, plan.folder)
     yield fail(
       'second rollout',
       `A second rollout in the same process ended with ${again.status}: ${reason}`,

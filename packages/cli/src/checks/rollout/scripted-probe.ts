@@ -1,12 +1,13 @@
 import { isJsonObject } from '@osmosis/core/http'
-import { scriptedPolicy } from '@osmosis/controller'
+import { scriptedPolicy, type PolicyModel } from '@osmosis/controller'
 
-interface ProbedTool {
+/** A tool as a request offers it. */
+export interface ProbedTool {
   readonly function?: { readonly name?: string; readonly parameters?: object }
 }
 
 /** Calls the first tool, and then answers, both by their schemas. */
-export const probe = scriptedPolicy(({ tools, turn, body }) => {
+const bySchemas = scriptedPolicy(({ tools, turn, body }) => {
   const { tool_choice: choice, response_format: format } = body
   const { name: chosen } = (choice as ProbedTool | null | undefined)?.function ?? {}
   const offered = tools as readonly ProbedTool[]
@@ -25,6 +26,9 @@ export const probe = scriptedPolicy(({ tools, turn, body }) => {
   if (type === 'json_schema') return JSON.stringify(schemaExample(asked?.schema ?? {}))
   return type === 'json_object' ? '{}' : 'A scripted answer.'
 })
+
+/** The policy of `osmosis validate` itself; a workspace may have one that is called `scripted`. */
+export const probe: PolicyModel = { ...bySchemas, name: "validate's own policy" }
 
 type Schema = Readonly<Record<string, unknown>>
 
