@@ -1,5 +1,6 @@
 // Copies the pages that the README of a package links into the folder `docs` of that package, so that whoever has it in node_modules can
-// read them there, a coding agent for example. Links between these pages stay; all others become addresses of the site.
+// read them there, a coding agent for example. Links between these pages stay; all others become addresses of the site. READMEs link the
+// addresses of the site themselves, because they are read in three places: on GitHub, on npm and in node_modules.
 //
 //   node scripts/package-docs.ts [folder of a package …]
 //
@@ -8,7 +9,7 @@ import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import path from 'node:path'
 import process from 'node:process'
 
-import { withWholeLinks } from '../docs/.vitepress/page-links.ts'
+import { pageAt, withWholeLinks } from '../docs/.vitepress/page-links.ts'
 
 const root = path.resolve(import.meta.dirname, '..')
 /** Bytes: what a coding agent can read of one package without filling its context. */
@@ -47,6 +48,6 @@ function withNarrowTables(text: string): string {
 
 /** The pages that a README links, as paths below docs. */
 function pagesOf(readme: string): ReadonlySet<string> {
-  const links = readme.matchAll(/\]\(\.\.\/\.\.\/docs\/([^()\s#]+\.md)(?:#[^()\s]*)?\)/g)
-  return new Set([...links].map(([, page = '']) => page))
+  const links = readme.matchAll(/\]\((https:[^()\s#]+)(?:#[^()\s]*)?\)/g)
+  return new Set([...links].flatMap(([, address = '']) => pageAt(address) ?? []))
 }

@@ -15,6 +15,14 @@ export function onSite(href: string, page: string): string {
   return file.startsWith('docs/') ? href : `${repository}/blob/main/${file}`
 }
 
+/** The page, as a path below docs, behind an address of the site without its heading; undefined for other addresses. */
+export function pageAt(address: string): string | undefined {
+  const site = `${domain}${base}`
+  if (!address.startsWith(site)) return undefined
+  const place = address.slice(site.length)
+  return /(?:^|\/)$/.test(place) ? `${place}index.md` : `${place}.md`
+}
+
 /**
  * Makes the links of all pages that the build wrote as Markdown whole addresses: a coding agent reads one page, or all in one file, at
  * another place than where their links start.

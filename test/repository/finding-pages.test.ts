@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 
+import { pageAt } from '../../docs/.vitepress/page-links.ts'
 import { read } from './documents.ts'
 
 // Findings of `osmosis validate` and `doctor` name pages in the installed packages.
@@ -15,7 +16,8 @@ const adapters = [
 
 it.each([...named, ...adapters])('$name carries $page, which has #$anchor', (each) => {
   const { name, page, anchor } = each
-  expect(read(`packages/${name}/README.md`)).toMatch(new RegExp(`/docs/${page}[)#]`))
+  const linked = read(`packages/${name}/README.md`).matchAll(/\]\(([^)#\s]+)/g)
+  expect([...linked].map(([, address = '']) => pageAt(address))).toContain(page)
   const headings = [...read(`docs/${page}`).matchAll(/^#+ (.*)$/gm)].map(([, title = '']) =>
     title
       .toLowerCase()

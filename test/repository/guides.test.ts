@@ -4,6 +4,7 @@ import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
+import { pageAt } from '../../docs/.vitepress/page-links.ts'
 import { documents, importsOf, packageOf, read, root } from './documents.ts'
 
 describe.each(documents)('%s', (document) => {
@@ -21,10 +22,13 @@ describe.each(documents)('%s', (document) => {
 
   it('links to files and headings that are there, and to packages of this repository as files', () => {
     const bad = [...text.matchAll(/\]\(([^)#\s]*)(#[^)\s]*)?[^)]*\)/g)].filter(
-      ([, link = '', anchor]) =>
-        /^https?:/.test(link)
+      ([, link = '', anchor]) => {
+        const page = pageAt(link)
+        if (page !== undefined) return !leadsSomewhere(path.join('docs', page), link, anchor)
+        return /^https?:/.test(link)
           ? /npmjs\.com\/package\/@osmosis|osmosis-sdk-typescript\/(?:blob|tree)/.test(link)
-          : !leadsSomewhere(path.join(path.dirname(document), link), link, anchor),
+          : !leadsSomewhere(path.join(path.dirname(document), link), link, anchor)
+      },
     )
     expect(bad.map(([link]) => link)).toEqual([])
   })

@@ -19,7 +19,8 @@ it.each(frameworkNames)(
     const { page, steps, title } = frameworks[framework]
     const [name = '', ...rest] = page.split('/')
     const readme = readFileSync(path.join(root, 'packages', name, 'README.md'), 'utf8')
-    expect(readme).toContain(`](../../${rest.join('/')}`)
+    const address = rest.slice(1).join('/').replace(/\.md$/, '')
+    expect(readme).toMatch(new RegExp(`/osmosis-sdk-typescript/${address}[)#]`))
     const text = workspaceFiles({ folder: 'f', rollout: 'r', framework }).get('AGENTS.md') ?? ''
     expect(text).toContain(title)
     expect(text).toContain(`node_modules/@osmosis/${page}`)
