@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs'
 
 import { describe, expect, it } from 'vitest'
 
-import { here, run } from './in-process.ts'
+import { here, run, useProcesses } from './in-process.ts'
 import { good, takenByAll, validate, workspaceOf } from './validated-rollouts.ts'
 import { evalConfig } from './temporary-workspace.ts'
 
@@ -328,6 +328,14 @@ describe('a workspace that has only a training config', () => {
     expect(code).toBe(0)
     expect(findings).toContain('ok config: configs/training/one.toml')
     expect(findings).toContain('ok reward: 1 for main')
+  })
+
+  it('executes in the folder of the rollout, as the training will', async () => {
+    useProcesses()
+    workspaceOf(`throw new Error('in ' + process.cwd())`, training('lr = 1e-5'))
+    rmSync(here('configs/eval/one.toml'))
+    const { findings } = await validate('one')
+    expect(findings.at(-1)).toMatch(/: in \S+\/rollouts\/one$/)
   })
 
   it('may name the columns of its rows, as an eval config may', async () => {

@@ -134,10 +134,12 @@ async function planFor(
   if (evalConfig !== undefined) return planEvaluation(evalConfig, selection, environment)
   const training = configs.find(({ kind }) => kind === 'training')
   if (training === undefined) return undefined
-  // What a training has of an evaluation: its entrypoint and its rows.
+  // What a training has of an evaluation: its entrypoint, its rows, and the folder in which it executes.
   const { experiment } = await readTrainingConfig(training.file)
   const named = { module: experiment.entrypointFile, dataset: experiment.datasetFile }
-  return planEvaluation(undefined, { ...selection, ...named }, environment, experiment.columns)
+  const options = { ...selection, ...named }
+  const plan = await planEvaluation(undefined, options, environment, experiment.columns)
+  return { ...plan, folder: experiment.rolloutFolder }
 }
 
 async function withoutRollout(
