@@ -6,7 +6,7 @@ import { addPolicyFlags, countFrom, example, groups, type FlagsOf } from '../com
 export function declareValidate(program: Command) {
   return addPolicyFlags(
     program.command('validate'),
-    'default_policy of osmosis.toml when that is a module, else one that calls the first tool',
+    'default_policy of osmosis.toml when that is a module, else its own, which calls the first tool',
   )
     .description(
       'check a workflow or an agent loop: run one row and report what would fail in training',
