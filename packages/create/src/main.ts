@@ -291,7 +291,7 @@ function assertNoProject({ folder, content, manager }: CreatePlan): void {
     `npx osmosis rollout init ${rollout} --framework ${framework}`,
   ]
   throw new ScaffoldError(
-    `Nothing was written: ${place || 'this folder'} has a package.json, so it already is a project. Add a rollout to it:\n${steps.map((step) => `  ${step}`).join('\n')}`,
+    `Nothing was written: ${place || 'this folder'} has a package.json, so it already is a project. Add a rollout to it, with --existing for an agent that it has:\n${steps.map((step) => `  ${step}`).join('\n')}`,
   )
 }
 

@@ -143,7 +143,7 @@ it('says how a rollout is added to a project that is there', async () => {
   const folder = await temporaryFolder({ 'package.json': '{}' })
   const { code, stderr } = await create([folder, '--name', 'shop', '--framework', 'strands'])
   expect(code).toBe(2)
-  expect(stderr).toMatch(/^error: Nothing was written: .* has a package\.json/)
+  expect(stderr).toMatch(/^error: Nothing was written: .* has a package\.json.*--existing/)
   expect(stderr.trimEnd().split('\n').slice(-2)).toEqual([
     '  npm install --save-dev @osmosis/cli',
     '  npx osmosis rollout init shop --framework strands',
