@@ -39,7 +39,7 @@ const requests = {
 type VllmRequest = keyof typeof requests
 
 /** A request of the learner's sampler, and the answer. */
-export interface SamplerExchange extends RealExchange {
+interface SamplerExchange extends RealExchange {
   readonly route: string
   readonly request: object
 }
