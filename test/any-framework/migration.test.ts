@@ -10,6 +10,7 @@ class MultiplyGrader extends Grader {
 }
 
 runMigrationContract({
+  users: { tags: 'slow' },
   before: new URL('migration/openai/before.ts', import.meta.url),
   after: new URL('migration/openai/after.ts', import.meta.url),
   workflow: CalculatorWorkflow,

@@ -8,11 +8,15 @@ import { passedOf, evaluations, steps, argsOf } from './demo.ts'
 
 const last = steps.at(-1) ?? ''
 
-it('an evaluation of the demo can be graded again, exported and read', async () => {
-  const [evaluation = ''] = evaluations
-  // Its policy continues after the other evaluations of this process.
-  expect(await passedOf(evaluation, 5)).toBeGreaterThan(0)
-})
+it(
+  'an evaluation of the demo can be graded again, exported and read',
+  { tags: 'slow' },
+  async () => {
+    const [evaluation = ''] = evaluations
+    // Its policy continues after the other evaluations of this process.
+    expect(await passedOf(evaluation, 5)).toBeGreaterThan(0)
+  },
+)
 
 it('the demo ends with the command that opens the viewer on what it has run', () => {
   const command = last.slice(last.indexOf('npx osmosis '))

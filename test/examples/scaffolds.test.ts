@@ -46,7 +46,7 @@ it('the reward of a new workspace passes its test', async () => {
   expect(stdout).toMatch(/pass [1-9]/)
 })
 
-it('a new workspace has failing rows to look at', async () => {
+it('a new workspace has failing rows to look at', { tags: 'slow' }, async () => {
   expect(await followAdvice(first)).toMatchObject(countsOfShop)
 })
 

@@ -1,3 +1,4 @@
+// @module-tag slow
 import { FakeTrainer, post, startServerProcess } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 

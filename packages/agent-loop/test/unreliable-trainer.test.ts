@@ -1,3 +1,4 @@
+// @module-tag slow
 import { reset, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 

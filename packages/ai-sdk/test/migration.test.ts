@@ -4,6 +4,7 @@ import { MultiplyGrader } from './examples/multiply.ts'
 import { CalculatorWorkflow } from './migration/after.ts'
 
 runMigrationContract({
+  users: { tags: 'slow' },
   before: new URL('migration/before.ts', import.meta.url),
   after: new URL('migration/after.ts', import.meta.url),
   workflow: CalculatorWorkflow,

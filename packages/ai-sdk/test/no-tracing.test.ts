@@ -1,3 +1,4 @@
+// @module-tag slow
 import { telemetryFilesOf } from '../../../test/kit/loaded-packages.ts'
 import { expect, test } from 'vitest'
 

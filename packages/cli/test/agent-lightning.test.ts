@@ -47,21 +47,25 @@ function workerArgs(fake: FakeAgentLightning, flags: readonly string[]): string[
   return ['worker', echo, '--agent-lightning', fake.url, ...flags]
 }
 
-it('runs the tasks of the gateway, and ends on SIGTERM with the exit code 0', async () => {
-  const fake = await gateway(20)
-  const flags = ['--concurrency', '8']
-  const worker = startOsmosis(workerArgs(fake, flags), { OSMOSIS_TRAINER_KEY: apiKey })
-  await fake.allEnded()
-  worker.child.kill('SIGTERM')
-  const { code, stdout, stderr } = await worker.finished
-  expect(code).toBe(0)
-  expect(stdout).toBe(
-    `Running EchoWorkflow of ${echo} (EchoGrader), 8 at a time\nTaking rollouts from Agent Lightning at ${fake.url}\n`,
-  )
-  expect(stderr).toContain('"rewarded":20')
-  expect(stderr).not.toContain(apiKey)
-  expect(fake.trained().map(({ reward }) => reward)).toEqual(Array.from({ length: 20 }, () => 1))
-})
+it(
+  'runs the tasks of the gateway, and ends on SIGTERM with the exit code 0',
+  { tags: 'slow' },
+  async () => {
+    const fake = await gateway(20)
+    const flags = ['--concurrency', '8']
+    const worker = startOsmosis(workerArgs(fake, flags), { OSMOSIS_TRAINER_KEY: apiKey })
+    await fake.allEnded()
+    worker.child.kill('SIGTERM')
+    const { code, stdout, stderr } = await worker.finished
+    expect(code).toBe(0)
+    expect(stdout).toBe(
+      `Running EchoWorkflow of ${echo} (EchoGrader), 8 at a time\nTaking rollouts from Agent Lightning at ${fake.url}\n`,
+    )
+    expect(stderr).toContain('"rewarded":20')
+    expect(stderr).not.toContain(apiKey)
+    expect(fake.trained().map(({ reward }) => reward)).toEqual(Array.from({ length: 20 }, () => 1))
+  },
+)
 
 it('runs them in a process of its own, and shows how it is', { tags: 'slow' }, async () => {
   const fake = await gateway(5)

@@ -177,7 +177,7 @@ describe('osmosis eval regrade of stored samples', () => {
     expect(readFileSync(path.join(folder, 'grades/secret-1.jsonl'), 'utf8')).not.toContain('sesame')
   })
 
-  it('shows no secret in any of the forms that programs give it', async () => {
+  it('shows no secret in any of the forms that programs give it', { tags: 'slow' }, async () => {
     useProcesses()
     const key = 'sesame-9/?>&<"+key'
     const forms = [

@@ -766,7 +766,7 @@ describe('a list of rollouts', () => {
     expect((await show(['latest', '0.1', '--failed'])).code).toBe(2)
   })
 
-  it('is there at once for 5,000 rollouts', async () => {
+  it('is there at once for 5,000 rollouts', { tags: 'slow' }, async () => {
     const { make, show } = folder()
     const rewards = Array.from({ length: 1250 }, (_, row) => [row % 2, 1, 0, 1])
     await make({ name: 'large', rows: 1250, n: 4, items: rewarded(rewards) })

@@ -10,7 +10,7 @@ const select = "Select a row to test [0-3] or 'q' to quit: "
 const commands = 'Commands: [n]ext, [c]ontinue, [m]essages, [t]ools, [q]uit\n'
 
 describe('osmosis test --interactive, in a terminal', () => {
-  it('steps through the model calls of a row', async () => {
+  it('steps through the model calls of a row', { tags: 'slow' }, async () => {
     const session = startInTerminal(command)
     await session.until(select)
     session.type('0\n')

@@ -31,9 +31,13 @@ it('ends silently when the reader of eval export --csv exits', { tags: 'slow' },
 
 const linux = onlyIf(process.platform === 'linux', 'Linux')
 
-linux.it('eval show ends with 1 and says why when the disk of its output is full', async () => {
-  await expectFullDisk('eval', 'show', 'stored')
-})
+linux.it(
+  'eval show ends with 1 and says why when the disk of its output is full',
+  { tags: 'slow' },
+  async () => {
+    await expectFullDisk('eval', 'show', 'stored')
+  },
+)
 
 async function expectFullDisk(...words: string[]): Promise<void> {
   const output = temporaryFolder()

@@ -18,7 +18,7 @@ it('osmosis serve names the levels that there are', async () => {
   expect(level.stderr).toMatch(/Allowed choices are debug, info, warn, error/)
 })
 
-it('osmosis serve has a human-readable log in a terminal', async () => {
+it('osmosis serve has a human-readable log in a terminal', { tags: 'slow' }, async () => {
   const terminal = startInTerminal(serve)
   expect(await terminal.until('listening url=http')).toMatch(/\d INFO {2}listening/)
   terminal.type('\u0003')

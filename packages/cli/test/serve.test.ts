@@ -178,14 +178,18 @@ describe('osmosis serve refuses', () => {
     )
   })
 
-  it('a module with a syntax error, with its location and without frames of the compiler', async () => {
-    const file = path.join(temporaryFolder(), 'main.ts')
-    writeFileSync(file, 'export class Loop {\n  run( {\n')
-    const { code, stderr } = await startOsmosis(['serve', file]).finished
-    expect(code).toBe(2)
-    expect(stderr).toContain(`${file}:3:0: ERROR: `)
-    expect(stderr).not.toMatch(/^ +at /m)
-  })
+  it(
+    'a module with a syntax error, with its location and without frames of the compiler',
+    { tags: 'slow' },
+    async () => {
+      const file = path.join(temporaryFolder(), 'main.ts')
+      writeFileSync(file, 'export class Loop {\n  run( {\n')
+      const { code, stderr } = await startOsmosis(['serve', file]).finished
+      expect(code).toBe(2)
+      expect(stderr).toContain(`${file}:3:0: ERROR: `)
+      expect(stderr).not.toMatch(/^ +at /m)
+    },
+  )
 
   it('a port in use', async () => {
     const server = createServer()

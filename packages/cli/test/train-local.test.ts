@@ -143,28 +143,35 @@ it(
   },
 )
 
-it('refuses temperatures at which vLLM does not sample before anything is sampled', async () => {
-  const { folder, learner } = await doorsWorkspace()
-  const config = path.join(folder, doorsTraining)
-  const text = readFileSync(config, 'utf8')
-  const PATH = [path.resolve(import.meta.dirname, fakes, '..'), process.env['PATH']].join(':')
-  const args = [
-    'train',
-    'local',
-    doorsTraining,
-    ...learner,
-    '--lora-rank',
-    '8',
-    '--sampler',
-    'vllm',
-  ]
-  for (const temperature of [0.005, 2.5]) {
-    const changed = text.replace(/rollout_temperature = .*/, `rollout_temperature = ${temperature}`)
-    writeFileSync(config, changed)
-    const refused = await osmosisProcess(args, { PATH }, folder)
-    expect(refused).toMatchObject({ code: 2, stdout: '' })
-    expect(refused.stderr).toContain(
-      `sampling.rollout_temperature is ${temperature}, and vLLM samples at 0 and from 0.01 to 2.`,
-    )
-  }
-})
+it(
+  'refuses temperatures at which vLLM does not sample before anything is sampled',
+  { tags: 'slow' },
+  async () => {
+    const { folder, learner } = await doorsWorkspace()
+    const config = path.join(folder, doorsTraining)
+    const text = readFileSync(config, 'utf8')
+    const PATH = [path.resolve(import.meta.dirname, fakes, '..'), process.env['PATH']].join(':')
+    const args = [
+      'train',
+      'local',
+      doorsTraining,
+      ...learner,
+      '--lora-rank',
+      '8',
+      '--sampler',
+      'vllm',
+    ]
+    for (const temperature of [0.005, 2.5]) {
+      const changed = text.replace(
+        /rollout_temperature = .*/,
+        `rollout_temperature = ${temperature}`,
+      )
+      writeFileSync(config, changed)
+      const refused = await osmosisProcess(args, { PATH }, folder)
+      expect(refused).toMatchObject({ code: 2, stdout: '' })
+      expect(refused.stderr).toContain(
+        `sampling.rollout_temperature is ${temperature}, and vLLM samples at 0 and from 0.01 to 2.`,
+      )
+    }
+  },
+)

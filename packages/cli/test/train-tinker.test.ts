@@ -117,55 +117,59 @@ it('takes keys that it cannot follow where they have their defaults', async () =
   expect(planned.stderr).not.toContain('Settings')
 })
 
-it('a training without a signal stops, says what to do, and serves no model', async () => {
-  const { service, folder, args } = await prepared()
-  const dataset = path.join(folder, 'rows.jsonl')
-  const rows = Array.from({ length: 10 }, (_, at) => ({
-    id: `door-${at}`,
-    user_prompt: 'Door dd: dad?',
-    ground_truth: 'zz',
-    metadata: { note: 'aa' },
-  }))
-  writeFileSync(dataset, rows.map((row) => `${JSON.stringify(row)}\n`).join(''))
-  const command = [...args, '-d', dataset, '--steps', '6', '--rows-per-step', '2']
-  const first = await osmosis([...command, '--n', '2'])
-  expect(first.stdout).toContain(
-    'Nothing was trained: in none of 3 steps did attempts at the same row get different rewards.',
-  )
-  expect(first.stdout).toContain('--warm-start <reward>')
-  expect(first.stdout).toMatch(/^Read them .*osmosis eval show .*doors\/step-0001$/m)
-  expect(first.stdout).toContain('the same command, which tries as many steps again')
-  expect(first.stdout).not.toMatch(/serve|Weights|Used|Better|Worse/)
-  expect(existsSync(path.join(folder, 'doors', 'model'))).toBe(false)
-  expect(first.code).toBe(1)
-  expect(first.stderr).not.toContain('Resumes')
+it(
+  'a training without a signal stops, says what to do, and serves no model',
+  { tags: 'slow' },
+  async () => {
+    const { service, folder, args } = await prepared()
+    const dataset = path.join(folder, 'rows.jsonl')
+    const rows = Array.from({ length: 10 }, (_, at) => ({
+      id: `door-${at}`,
+      user_prompt: 'Door dd: dad?',
+      ground_truth: 'zz',
+      metadata: { note: 'aa' },
+    }))
+    writeFileSync(dataset, rows.map((row) => `${JSON.stringify(row)}\n`).join(''))
+    const command = [...args, '-d', dataset, '--steps', '6', '--rows-per-step', '2']
+    const first = await osmosis([...command, '--n', '2'])
+    expect(first.stdout).toContain(
+      'Nothing was trained: in none of 3 steps did attempts at the same row get different rewards.',
+    )
+    expect(first.stdout).toContain('--warm-start <reward>')
+    expect(first.stdout).toMatch(/^Read them .*osmosis eval show .*doors\/step-0001$/m)
+    expect(first.stdout).toContain('the same command, which tries as many steps again')
+    expect(first.stdout).not.toMatch(/serve|Weights|Used|Better|Worse/)
+    expect(existsSync(path.join(folder, 'doors', 'model'))).toBe(false)
+    expect(first.code).toBe(1)
+    expect(first.stderr).not.toContain('Resumes')
 
-  // It may try what was advised: more attempts, and a warm start, whose steps are in the plan.
-  const tried = ['--n', '3', '--warm-start', '0.9', '--without-signal', '2']
-  const again = await osmosis([...command, ...tried])
-  expect(again.stderr).toMatch(/^Resumes +after 3 of 9 steps; --fresh starts a new training$/m)
-  expect(again.stderr).toContain('9 of 2 rows × 3 attempts = 54 rollouts, 3 of them of the warm')
-  expect(again.stderr.match(/^step .*$/gm)).toHaveLength(2)
-  expect(again.stderr.match(/warm start\)$/gm)).toHaveLength(2)
-  expect(again.stdout).toContain('in none of 5 steps')
-  expect(again.code).toBe(1)
+    // It may try what was advised: more attempts, and a warm start, whose steps are in the plan.
+    const tried = ['--n', '3', '--warm-start', '0.9', '--without-signal', '2']
+    const again = await osmosis([...command, ...tried])
+    expect(again.stderr).toMatch(/^Resumes +after 3 of 9 steps; --fresh starts a new training$/m)
+    expect(again.stderr).toContain('9 of 2 rows × 3 attempts = 54 rollouts, 3 of them of the warm')
+    expect(again.stderr.match(/^step .*$/gm)).toHaveLength(2)
+    expect(again.stderr.match(/warm start\)$/gm)).toHaveLength(2)
+    expect(again.stdout).toContain('in none of 5 steps')
+    expect(again.code).toBe(1)
 
-  // What it may not is refused before a model is made.
-  const models = service.sentTo('create_model').length
-  const refused = await osmosis([...command, '--lora-rank', '8', '--rows-per-step', '1'])
-  expect(refused.stderr).toContain('- --rows-per-step (rollout_batch_size): was 2, is 1')
-  expect(refused.stderr).toContain('- --lora-rank: was 16, is 8')
-  expect(refused.code).toBe(2)
-  expect(service.sentTo('create_model')).toHaveLength(models)
+    // What it may not is refused before a model is made.
+    const models = service.sentTo('create_model').length
+    const refused = await osmosis([...command, '--lora-rank', '8', '--rows-per-step', '1'])
+    expect(refused.stderr).toContain('- --rows-per-step (rollout_batch_size): was 2, is 1')
+    expect(refused.stderr).toContain('- --lora-rank: was 16, is 8')
+    expect(refused.code).toBe(2)
+    expect(service.sentTo('create_model')).toHaveLength(models)
 
-  // Its folder names it, wherever it lies.
-  const training = path.join(folder, 'doors')
-  expect(again.stderr).toMatch(new RegExp(`^Watch it +.*osmosis eval view ${training}$`, 'm'))
-  for (const name of ['step-0001', 'before']) {
-    const shown = await osmosis(['eval', 'show', `${training}/${name}`])
-    expect(shown.stdout).toContain(name)
-  }
-})
+    // Its folder names it, wherever it lies.
+    const training = path.join(folder, 'doors')
+    expect(again.stderr).toMatch(new RegExp(`^Watch it +.*osmosis eval view ${training}$`, 'm'))
+    for (const name of ['step-0001', 'before']) {
+      const shown = await osmosis(['eval', 'show', `${training}/${name}`])
+      expect(shown.stdout).toContain(name)
+    }
+  },
+)
 
 it('a training whose agents have too little time says so, and which key gives them more', async () => {
   const { args } = await prepared('configs/training/doors-hasty.toml')

@@ -43,7 +43,7 @@ const inRun =
   'Make what holds a conversation inside run(): the agent, the session, the memory, the list of messages. One process runs many rollouts.'
 
 describe('osmosis validate names a mistake of a migration', () => {
-  it('a model that is asked past the policy', async () => {
+  it('a model that is asked past the policy', { tags: 'slow' }, async () => {
     useProcesses()
     const url = await otherModel()
     // Graders may ask a model, and a tool any other service.

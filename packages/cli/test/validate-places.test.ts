@@ -81,7 +81,7 @@ it('the section of the config that names the columns, for rows with names of the
   ])
 })
 
-it('the line of an entrypoint that is no TypeScript', async () => {
+it('the line of an entrypoint that is no TypeScript', { tags: 'slow' }, async () => {
   useProcesses()
   const source = `${ready}const const = 1\n`
   migrated(source)

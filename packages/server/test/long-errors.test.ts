@@ -52,7 +52,7 @@ describe('an error message of ten megabytes', () => {
     expect(isCut(failures[0]?.message ?? '', 65_536)).toBe(true)
   })
 
-  it('is also cut for a grader, and in a fetched result', async () => {
+  it('is also cut for a grader, and in a fetched result', { tags: 'slow' }, async () => {
     await using running = await startServer({
       grader: graderOf(() => Promise.reject(new Error(longMessage))),
     })

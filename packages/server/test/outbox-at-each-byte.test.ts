@@ -1,3 +1,4 @@
+// @module-tag slow
 import path from 'node:path'
 import { createHash } from 'node:crypto'
 import { fstatSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'

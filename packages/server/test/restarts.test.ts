@@ -120,39 +120,43 @@ it('gives rollouts one end when the server is killed in any of their phases', as
   expect(await again.once()).toMatchObject({ status: 'failure', err_message: grading })
 })
 
-it('remembers how delivered rollouts ended after a restart, for a limited time', async () => {
-  const outboxDir = await temporaryFolder()
-  await using controller = await new FakeController().start()
-  const ids = ['good', 'bad', 'cancelled']
-  let before: unknown[]
-  {
-    await using first = await startChild({ outboxDir, controller })
-    await first.post({ rollout_id: 'good' })
-    await first.post({ rollout_id: 'bad', chat_completions_url: 'http://127.0.0.1:1' })
-    await first.post({ rollout_id: 'cancelled', metadata: { never: true } })
-    await post(`${first.url}/rollout/cancel`, { ids: ['cancelled'] })
-    await controller.until(() => ids.every((id) => receivedBodies(controller, id).length === 2))
-    await expect.poll(async () => storedRollouts(outboxDir)).toStrictEqual([])
-    before = await Promise.all(ids.map(async (id) => statusOf(first, id)))
-    expect(before).toMatchObject([
-      { status: 'success', reward: 1, err_message: null },
-      { status: 'failure', reward: null },
-      { status: 'cancelled', reward: null, err_message: 'cancelled' },
-    ])
-  }
-  {
-    await using second = await startServer({ outboxDir, controller })
-    expect(await Promise.all(ids.map(async (id) => statusOf(second, id)))).toStrictEqual(before)
-  }
-  // A line from before it said how the rollout ended.
-  const file = path.join(outboxDir, 'ended.jsonl')
-  const lines = (await readFile(file, 'utf8')).trim().split('\n')
-  const older = lines.map((line) => ({ ...(JSON.parse(line) as object), state: undefined }))
-  await writeFile(file, older.map((line) => JSON.stringify(line)).join('\n'))
-  await using third = await startServer({ outboxDir, controller })
-  expect(await statusOf(third, 'good')).toMatchObject({ status: 'unknown' })
-  expect((await third.post({ rollout_id: 'good', label: 'other' })).status).toBe(409)
-})
+it(
+  'remembers how delivered rollouts ended after a restart, for a limited time',
+  { tags: 'slow' },
+  async () => {
+    const outboxDir = await temporaryFolder()
+    await using controller = await new FakeController().start()
+    const ids = ['good', 'bad', 'cancelled']
+    let before: unknown[]
+    {
+      await using first = await startChild({ outboxDir, controller })
+      await first.post({ rollout_id: 'good' })
+      await first.post({ rollout_id: 'bad', chat_completions_url: 'http://127.0.0.1:1' })
+      await first.post({ rollout_id: 'cancelled', metadata: { never: true } })
+      await post(`${first.url}/rollout/cancel`, { ids: ['cancelled'] })
+      await controller.until(() => ids.every((id) => receivedBodies(controller, id).length === 2))
+      await expect.poll(async () => storedRollouts(outboxDir)).toStrictEqual([])
+      before = await Promise.all(ids.map(async (id) => statusOf(first, id)))
+      expect(before).toMatchObject([
+        { status: 'success', reward: 1, err_message: null },
+        { status: 'failure', reward: null },
+        { status: 'cancelled', reward: null, err_message: 'cancelled' },
+      ])
+    }
+    {
+      await using second = await startServer({ outboxDir, controller })
+      expect(await Promise.all(ids.map(async (id) => statusOf(second, id)))).toStrictEqual(before)
+    }
+    // A line from before it said how the rollout ended.
+    const file = path.join(outboxDir, 'ended.jsonl')
+    const lines = (await readFile(file, 'utf8')).trim().split('\n')
+    const older = lines.map((line) => ({ ...(JSON.parse(line) as object), state: undefined }))
+    await writeFile(file, older.map((line) => JSON.stringify(line)).join('\n'))
+    await using third = await startServer({ outboxDir, controller })
+    expect(await statusOf(third, 'good')).toMatchObject({ status: 'unknown' })
+    expect((await third.post({ rollout_id: 'good', label: 'other' })).status).toBe(409)
+  },
+)
 
 const running =
   'the rollout server restarted while the rollout was running; run it again under a new id'

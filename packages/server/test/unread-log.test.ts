@@ -51,7 +51,7 @@ it('a log that is not read blocks nothing, and is complete when it is read again
   ])
 })
 
-it('more than 8 MiB of it are dropped and counted', async () => {
+it('more than 8 MiB of it are dropped and counted', { tags: 'slow' }, async () => {
   const { child, log } = startChatty(20_000, ' log lines were dropped')
   const text = await log
   await once(child, 'close')

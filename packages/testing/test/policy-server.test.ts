@@ -139,7 +139,7 @@ describe('startPolicyServer', () => {
     expect(second.url).toBe(first.url)
   })
 
-  it('serves hundreds of connections at once', async () => {
+  it('serves hundreds of connections at once', { tags: 'slow' }, async () => {
     const everybodyIsHere = Promise.withResolvers<void>()
     await using server = await startPolicyServer(async (_request, n) => {
       if (n === 399) everybodyIsHere.resolve()

@@ -213,7 +213,7 @@ async function errorWithin(blocks: number): Promise<string> {
   return stderr
 }
 
-posix.it('a disk that is full while rollouts run is named', async () => {
+posix.it('a disk that is full while rollouts run is named', { tags: 'slow' }, async () => {
   const named = /^storage_error Cannot write to .*step-0001.*: EFBIG.* are free in /
   expect(await errorWithin(40)).toMatch(named)
 })

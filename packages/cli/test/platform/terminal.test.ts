@@ -10,15 +10,19 @@ function inTerminal({ env, workspace }: PlatformUser, words: string): TerminalSe
   return startInTerminal(words.split(' '), { env: here, cwd: workspace })
 }
 
-it('somebody who logs in sees the code, and is logged in once it is allowed', async () => {
-  const user = await platformUser({ loggedIn: false })
-  user.platform.login.polls = ['authorization_pending']
-  const session = inTerminal(user, 'auth login')
-  await session.until('Open https://platform.example/device and enter the code WDJB-MJHT')
-  const { code, rest } = await session.ended
-  expect([code, rest]).toEqual([0, expect.stringContaining('Logged in to')])
-  expect(rest).not.toContain('device-token')
-})
+it(
+  'somebody who logs in sees the code, and is logged in once it is allowed',
+  { tags: 'slow' },
+  async () => {
+    const user = await platformUser({ loggedIn: false })
+    user.platform.login.polls = ['authorization_pending']
+    const session = inTerminal(user, 'auth login')
+    await session.until('Open https://platform.example/device and enter the code WDJB-MJHT')
+    const { code, rest } = await session.ended
+    expect([code, rest]).toEqual([0, expect.stringContaining('Logged in to')])
+    expect(rest).not.toContain('device-token')
+  },
+)
 
 it(
   'a question is answered at the keyboard, and with no by an empty line',
@@ -48,7 +52,7 @@ it('Ctrl-C at a question ends with 130 and does nothing', async () => {
   expect(user.platform.calls).toEqual([])
 })
 
-it('a secret that is typed is not shown', async () => {
+it('a secret that is typed is not shown', { tags: 'slow' }, async () => {
   const user = await platformUser()
   // The origin of the workspace is not needed: this PATH has no git.
   const session = inTerminal(user, '--workspace lab secret set SEARCH_API_KEY')

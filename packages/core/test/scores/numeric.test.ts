@@ -298,7 +298,7 @@ describe('a label', () => {
   )
 })
 
-it('reads a long answer in one pass', () => {
+it('reads a long answer in one pass', { tags: 'slow' }, () => {
   const start = performance.now()
   for (const part of [
     '1',

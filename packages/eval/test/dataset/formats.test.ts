@@ -77,7 +77,7 @@ describe('the same table', () => {
     expect(await readAs(name, content)).toEqual(expected)
   })
 
-  it('gives the same rows in all formats', async () => {
+  it('gives the same rows in all formats', { tags: 'slow' }, async () => {
     const text = fc.string({ unit: 'binary', minLength: 1, maxLength: 30 })
     const tricky = fc.constantFrom(
       '"',

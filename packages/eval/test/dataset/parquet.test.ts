@@ -201,25 +201,29 @@ describe('a bad file', () => {
     expect(await refusalAs('rows.parquet', 'user_prompt,label\na,1\n')).toMatch(refusal)
   })
 
-  it('with any single broken byte throws nothing but an OsmosisError', async () => {
-    const whole = parquet([prompts, labels], { codec: 'UNCOMPRESSED' })
-    const file = join(await temporaryFolder(), 'rows.parquet')
-    const outcomes: string[] = []
-    for (const index of whole.keys()) {
-      // One of the two by default, in turn.
-      for (const byte of [0x00, 0xff, 0x00].slice(index % 2, (index % 2) + runs(2))) {
-        await writeFile(file, whole.with(index, byte))
-        const outcome = await readDataset(file).then(
-          () => 'rows',
-          ({ code, message }: OsmosisError) => `${code}: ${message}`,
-        )
-        expect(outcome).toMatch(/^rows$|^invalid_dataset: /)
-        outcomes.push(outcome)
+  it(
+    'with any single broken byte throws nothing but an OsmosisError',
+    { tags: 'slow' },
+    async () => {
+      const whole = parquet([prompts, labels], { codec: 'UNCOMPRESSED' })
+      const file = join(await temporaryFolder(), 'rows.parquet')
+      const outcomes: string[] = []
+      for (const index of whole.keys()) {
+        // One of the two by default, in turn.
+        for (const byte of [0x00, 0xff, 0x00].slice(index % 2, (index % 2) + runs(2))) {
+          await writeFile(file, whole.with(index, byte))
+          const outcome = await readDataset(file).then(
+            () => 'rows',
+            ({ code, message }: OsmosisError) => `${code}: ${message}`,
+          )
+          expect(outcome).toMatch(/^rows$|^invalid_dataset: /)
+          outcomes.push(outcome)
+        }
       }
-    }
-    const lost = 'cannot be decoded in rows 0 to 1 (expected 2 values, got 0). The file is broken'
-    expect(outcomes.join('\n')).toContain(lost)
-  })
+      const lost = 'cannot be decoded in rows 0 to 1 (expected 2 values, got 0). The file is broken'
+      expect(outcomes.join('\n')).toContain(lost)
+    },
+  )
 
   it('is rejected with the column that cannot be decoded, and its rows', async () => {
     const file = parquet([prompts, labels], { codec: 'ZSTD', compressors: { ZSTD: garbage } })

@@ -71,7 +71,7 @@ describe('a table that is too wide or has a cell that is too large', () => {
   const heavy =
     'a cell of 65 MiB, and at most 64 MiB are read; store large data in files, and their names in the row'
 
-  it('is refused for its width, once', async () => {
+  it('is refused for its width, once', { tags: 'slow' }, async () => {
     const cells = names.map(() => '1')
     expect(await problemsAs('rows.csv', csv([names, cells, cells]))).toEqual([`- line 1: ${wide}`])
     const columns = names.map((name) => ({ name, data: ['1'] }))

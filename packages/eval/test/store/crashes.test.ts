@@ -9,19 +9,23 @@ import { osmosisErrorOf } from '../thrown-by.ts'
 import { crash, inFlight } from './crashes.ts'
 import { itemOf } from './runs.ts'
 
-it('loses and repeats nothing when its writers are killed at random moments', async () => {
-  const report = await crash(await temporaryFolder(), 200, 2)
-  expect(report).toEqual({
-    kills: 2,
-    started: expect.any(Number) as number,
-    acknowledged: expect.any(Number) as number,
-    lost: 0,
-    twice: 0,
-    unreadable: 0,
-    events: 200,
-  })
-  expect(report.started).toBeLessThanOrEqual(200 + 2 * inFlight)
-})
+it(
+  'loses and repeats nothing when its writers are killed at random moments',
+  { tags: 'slow' },
+  async () => {
+    const report = await crash(await temporaryFolder(), 200, 2)
+    expect(report).toEqual({
+      kills: 2,
+      started: expect.any(Number) as number,
+      acknowledged: expect.any(Number) as number,
+      lost: 0,
+      twice: 0,
+      unreadable: 0,
+      events: 200,
+    })
+    expect(report.started).toBeLessThanOrEqual(200 + 2 * inFlight)
+  },
+)
 
 it('halts when a segment cannot be made', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })

@@ -1,3 +1,4 @@
+// @module-tag slow
 import path from 'node:path'
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -10,7 +11,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { isRunning, onlyIf } from '../../../../test/kit/index.ts'
 import { openPolicy } from './pool-under-test.ts'
 
-it('workers exit with their parent, even when their code blocks', { tags: 'slow' }, async () => {
+it('workers exit with their parent, even when their code blocks', async () => {
   const policy = await openPolicy()
   const parent = startParent(policy.url, 'ask loop', 'wait')
   const pids = JSON.parse(await parent.next()) as number[]
@@ -38,7 +39,6 @@ it('signals of a terminal do not end the workers, so that the parent drains and 
 
 it.each(['garble-channel', 'send-nonsense'])(
   'a message of user code to the parent ends only its worker: %s',
-  { tags: 'slow' },
   async (harm) => {
     const policy = await openPolicy()
     const parent = startParent(policy.url, harm, 'pause pause pause')
@@ -49,7 +49,7 @@ it.each(['garble-channel', 'send-nonsense'])(
   },
 )
 
-it('a rollout that prints continues when the reader has exited', { tags: 'slow' }, async () => {
+it('a rollout that prints continues when the reader has exited', async () => {
   const file = path.join(import.meta.dirname, 'parent-process.ts')
   const parent = spawn(process.execPath, [file, 'http://127.0.0.1:9/v1', 'print'])
   parent.stderr.destroy()
@@ -59,7 +59,6 @@ it('a rollout that prints continues when the reader has exited', { tags: 'slow' 
 
 onlyIf(process.platform !== 'win32', 'a POSIX shell').it(
   'a parent without free file descriptors replaces its workers when it has some again',
-  { tags: 'slow' },
   async () => {
     const file = path.join(import.meta.dirname, 'parent-without-files.ts')
     const limited = ['-c', 'ulimit -n 64; exec "$0" "$1"', process.execPath, file]

@@ -20,21 +20,25 @@ it(
   },
 )
 
-it('a rollout whose worker ended gets its turn in another one, although others arrive there all the time', async () => {
-  const folder = await temporaryFolder()
-  const args = ['has-no-successor', path.join(folder, 'kills'), path.join(folder, 'loads')]
-  const { pool } = await openPool({ workers: 2, args })
-  const enough = 500
-  const others: Promise<Ended>[] = []
-  const next = (): unknown => others.push(runRollout(pool, 'pause pause pause'))
-  next()
-  const coming = setInterval(() => others.length < enough && next(), 20)
-  const { completion } = await runRollout(pool, 'kill-once')
-  clearInterval(coming)
-  expect(completion.failure).toBeNull()
-  expect(others.length).toBeLessThan(enough)
-  for (const other of await Promise.all(others)) expect(other.completion.failure).toBeNull()
-})
+it(
+  'a rollout whose worker ended gets its turn in another one, although others arrive there all the time',
+  { tags: 'slow' },
+  async () => {
+    const folder = await temporaryFolder()
+    const args = ['has-no-successor', path.join(folder, 'kills'), path.join(folder, 'loads')]
+    const { pool } = await openPool({ workers: 2, args })
+    const enough = 500
+    const others: Promise<Ended>[] = []
+    const next = (): unknown => others.push(runRollout(pool, 'pause pause pause'))
+    next()
+    const coming = setInterval(() => others.length < enough && next(), 20)
+    const { completion } = await runRollout(pool, 'kill-once')
+    clearInterval(coming)
+    expect(completion.failure).toBeNull()
+    expect(others.length).toBeLessThan(enough)
+    for (const other of await Promise.all(others)) expect(other.completion.failure).toBeNull()
+  },
+)
 
 describe('a worker that has ended', { tags: 'slow' }, () => {
   it('is replaced immediately when it had a suspected rollout, which is the likely cause', async () => {

@@ -81,26 +81,30 @@ it.each([
   expect((await completion.partialSamples)?.size).toBe(0)
 })
 
-it('a row that is nested too deeply for a worker fails alone, also while it waits for one', async () => {
-  const { pool, ends } = await shared()
-  const metadata = JSON.parse(`${'{"a":'.repeat(2000)}1${'}'.repeat(2000)}`) as Record<
-    string,
-    unknown
-  >
-  const text = 'The prompt or the metadata is nested too deeply to be sent to a worker.'
-  const rows = async (): Promise<(string | undefined)[]> => {
-    const all = [null, metadata, null].map(async (row) =>
-      runRollout(pool, 'nothing', { metadata: row }),
-    )
-    return (await Promise.all(all)).map(({ completion }) => completion.failure?.message)
-  }
-  expect(await rows()).toEqual([undefined, text, undefined])
-  expect(ends).toEqual([])
-  for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
-  await expect.poll(() => ends.length).toBe(1)
-  expect(await rows()).toEqual([undefined, text, undefined])
-  expect(ends).toHaveLength(1)
-})
+it(
+  'a row that is nested too deeply for a worker fails alone, also while it waits for one',
+  { tags: 'slow' },
+  async () => {
+    const { pool, ends } = await shared()
+    const metadata = JSON.parse(`${'{"a":'.repeat(2000)}1${'}'.repeat(2000)}`) as Record<
+      string,
+      unknown
+    >
+    const text = 'The prompt or the metadata is nested too deeply to be sent to a worker.'
+    const rows = async (): Promise<(string | undefined)[]> => {
+      const all = [null, metadata, null].map(async (row) =>
+        runRollout(pool, 'nothing', { metadata: row }),
+      )
+      return (await Promise.all(all)).map(({ completion }) => completion.failure?.message)
+    }
+    expect(await rows()).toEqual([undefined, text, undefined])
+    expect(ends).toEqual([])
+    for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+    await expect.poll(() => ends.length).toBe(1)
+    expect(await rows()).toEqual([undefined, text, undefined])
+    expect(ends).toHaveLength(1)
+  },
+)
 
 describe('a rollout that ends its worker', () => {
   it('by a crash gets no third worker, and fails with what happened', async () => {
@@ -147,6 +151,7 @@ it('a worker that ends no rollout within its limit is replaced, with a log line'
 
 onlyIf(existsSync('/proc/vmstat'), 'a Linux system').it(
   'a worker that was killed from outside is not reported as out of memory',
+  { tags: 'slow' },
   async () => {
     const { pool, ends } = await shared()
     for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
@@ -164,7 +169,7 @@ it('a worker does not get the key of the server', async () => {
   expect(variables).not.toContain('OSMOSIS_ROLLOUT_SERVER_API_KEY')
 })
 
-it('another worker answers questions after one was killed', async () => {
+it('another worker answers questions after one was killed', { tags: 'slow' }, async () => {
   const { pool } = await shared()
   expect(await pool.ask('who?')).toMatchObject({ question: 'who?' })
   await expect(pool.ask('die')).rejects.toMatchObject({ code: 'worker_lost' })
