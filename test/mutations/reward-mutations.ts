@@ -155,6 +155,13 @@ export const rewardMutations: readonly Mutation[] = [
     tests: ['packages/openai-agents/test/blame.test.ts'],
   },
   {
+    name: 'a run that waits for an approval is graded',
+    file: 'packages/openai-agents/src/memory-session.ts',
+    from: '      unnoticedError: () => record.unansweredApproval(),',
+    to: '',
+    tests: ['packages/openai-agents/test/pending-approvals.test.ts'],
+  },
+  {
     name: 'a graph without a model is graded',
     file: 'packages/langchain/src/watched-runs.ts',
     from: '      isOfPolicy: this.#graphOf(run)?.isOfPolicy === true,',

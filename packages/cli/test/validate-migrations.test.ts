@@ -126,6 +126,30 @@ describe('osmosis validate names a mistake of a migration', () => {
     ])
   })
 
+  it('an approval that run() never gives', async () => {
+    const waits = `await run(createAgent([count]), ctx.prompt, { session })`
+    const source = agents(
+      `${session}
+    const count = tool({ name: 'count', description: '', parameters: z.object({}), needsApproval: true, execute: () => '3' })
+    ${waits}`,
+    )
+    migrated(source)
+    expect(await problems()).toStrictEqual([
+      {
+        level: 'fail',
+        check: 'rollout',
+        message: expect.stringContaining(
+          'waits until the program approves or rejects count()',
+        ) as string,
+        file: main,
+        line: lineOf(source, waits),
+        advice:
+          'Answer approvals inside run() of the workflow, e.g. as ctx.metadata of the row says, and resume the run.',
+        page: page('core/docs/guides/troubleshooting.md#in-a-workflow'),
+      },
+    ])
+  })
+
   it('a session that all rollouts share', async () => {
     const shared = `session ??= new OsmosisMemorySession({ name: 'main' })`
     const source = agents(`${shared}\n${asked}`, 'let session')

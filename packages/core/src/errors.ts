@@ -20,6 +20,8 @@ export const errorCategories = {
   placeholder_model: 'validation_error',
   /** A model call belongs to no session, so it has no sample. Pass an `OsmosisMemorySession` to the SDK's `run()`. */
   missing_session: 'validation_error',
+  /** A run of the framework stopped for an approval that the program did not give. Answer it inside `run()`, and resume the run. */
+  pending_approval: 'validation_error',
   /** Two agents or sessions have one name, or `run()` returns messages although an adapter records them. Give each its own name. */
   duplicate_sample: 'validation_error',
   /** A rollout or sample id cannot be sent in a header or a path. Use 1 to 256 printable ASCII characters. */

@@ -56,6 +56,7 @@ export class OsmosisMemorySession extends MemorySession {
     prepareSdk()
     context.registerSampleSource(name, {
       requiresModelCall: true,
+      unnoticedError: () => record.unansweredApproval(),
       getSample: async (id) =>
         toRolloutSample({ id, messages: record.unfinished ?? (await record.items()) }),
     })

@@ -147,7 +147,7 @@ async function runInScope(
       start([agent, sdkInput(input), withToolErrors(options), ...rest]),
     )
     if (isStreamed(result)) followStream(scope, result)
-    else scope.record?.noteSuccess()
+    else scope.record?.noteSuccess(result as object)
     return result
   } catch (error) {
     noteRunError(error, scope.answers)
@@ -201,7 +201,7 @@ function isStreamed(result: unknown): result is StreamedRun {
 }
 
 function followStream(scope: RunScope, result: StreamedRun): void {
-  const stored = (): void => scope.record?.noteSuccess()
+  const stored = (): void => scope.record?.noteSuccess(result)
   const lost = (): void => scope.record?.noteFailure(historyOf(result))
   // An aborted stream completes as well, but nothing beyond its input is stored.
   result.completed.then(

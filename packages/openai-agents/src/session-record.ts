@@ -4,6 +4,8 @@ import type { AgentInputItem } from '@openai/agents'
 import { OsmosisError, type RolloutContext } from '@osmosis/core'
 import { sharedByCopies, wrongRollout } from '@osmosis/core/workflow'
 
+import { PendingApprovals } from './pending-approvals.ts'
+
 /** How every copy of this package finds the record of a session. */
 export const sessionRecordKey: unique symbol = Symbol.for('osmosis.openai-agents.session-record')
 
@@ -21,6 +23,7 @@ export class SessionRecord {
   /** The items that the SDK has stored in the session, or in the latest one made again with its id. */
   items: () => Promise<AgentInputItem[]> = async () => []
   #unfinished: readonly AgentInputItem[] | undefined
+  #pending: PendingApprovals | undefined
 
   constructor(about: Pick<SessionRecord, 'name' | 'sessionId' | 'context'>) {
     this.name = about.name
@@ -52,9 +55,14 @@ export class SessionRecord {
     this.#unfinished = [...asked, ...output]
   }
 
-  /** The SDK has stored the run. */
-  noteSuccess(): void {
+  /**
+   * The SDK has stored the run.
+   *
+   * @param result - what the run returned; without it the session was cleared
+   */
+  noteSuccess(result?: object): void {
     this.#unfinished = undefined
+    this.#pending = result && PendingApprovals.of(this.name, result)
   }
 
   /**
@@ -64,10 +72,16 @@ export class SessionRecord {
    * tool results that came after the latest model call
    */
   noteFailure(history: readonly AgentInputItem[] | undefined): void {
+    this.#pending = undefined
     const known = this.#unfinished
     if (known === undefined || history === undefined || history.length <= known.length) return
     // The state may be that of another run, e.g. of an agent that was used as a tool.
     if (isDeepStrictEqual(history[0], known[0])) this.#unfinished = [...history]
+  }
+
+  /** The error of a program that has left the latest run waiting for an approval; undefined when it has not. */
+  unansweredApproval(): OsmosisError | undefined {
+    return this.#pending?.error
   }
 
   /** The conversation of a run that has not been stored; undefined when all is stored. */

@@ -29,6 +29,11 @@ const changes: Partial<Record<OsmosisErrorCode, Change>> = {
     advice: "Make a session inside run() of the workflow, and pass it to the framework's run().",
     page: ofWorkflow,
   },
+  pending_approval: {
+    advice:
+      'Answer approvals inside run() of the workflow, e.g. as ctx.metadata of the row says, and resume the run.',
+    page: ofWorkflow,
+  },
   duplicate_sample: {
     advice: 'Give each agent or session a name of its own, and return no messages beside them.',
     page: ofWorkflow,
