@@ -84,7 +84,7 @@ export class OsmosisMemorySession extends MemorySession {
   /** @throws OsmosisError with code `wrong_rollout_context` inside another rollout than its own */
   override async clearSession(): Promise<void> {
     this.#touch()
-    this.#record.noteSuccess()
+    this.#record.noteCleared()
     return super.clearSession()
   }
 

@@ -1,5 +1,7 @@
 import { OsmosisError } from '@osmosis/core'
 
+import type { RunAnswers } from './run-scope.ts'
+
 /** What is used of the result of a run: the tool calls that it asks the program to approve, and what that has decided. */
 interface StoppedRun {
   readonly interruptions?: readonly ApprovalItem[]
@@ -15,13 +17,23 @@ interface ApprovalItem {
 
 /** What a run waits for that stopped before its end: the program has to approve tool calls, or to reject them. */
 export class PendingApprovals {
+  /** What the policy answered in the run. */
+  readonly answers: RunAnswers
   readonly #run: StoppedRun
   readonly #items: readonly ApprovalItem[]
   readonly #error: OsmosisError
 
-  private constructor(session: string, run: StoppedRun, items: readonly ApprovalItem[]) {
+  private constructor(
+    session: string,
+    {
+      run,
+      items,
+      answers,
+    }: { run: StoppedRun; items: readonly ApprovalItem[]; answers: RunAnswers },
+  ) {
     this.#run = run
     this.#items = items
+    this.answers = answers
     const calls = items.map((item) => `${nameOf(item)}()`).join(', ')
     // Made when the run stops, because its stack then has the line of the program that called the run.
     this.#error = new OsmosisError(
@@ -31,10 +43,10 @@ export class PendingApprovals {
   }
 
   /** Undefined for a run that waits for nothing. */
-  static of(session: string, result: unknown): PendingApprovals | undefined {
+  static of(session: string, result: object, answers: RunAnswers): PendingApprovals | undefined {
     const run = result as StoppedRun
     const items = run.interruptions ?? []
-    return items.length === 0 ? undefined : new PendingApprovals(session, run, items)
+    return items.length === 0 ? undefined : new PendingApprovals(session, { run, items, answers })
   }
 
   /**

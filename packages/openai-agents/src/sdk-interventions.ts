@@ -140,14 +140,17 @@ async function runInScope(
     record,
     mayWrapSession: record === undefined && session !== undefined,
     parent: currentScope(),
-    answers: { rollout: undefined, ids: new Set() },
+    answers: (isState(input) && record?.answersToContinue) || {
+      rollout: undefined,
+      ids: new Set(),
+    },
   }
   try {
     const result = await withScope(scope, () =>
       start([agent, sdkInput(input), withToolErrors(options), ...rest]),
     )
     if (isStreamed(result)) followStream(scope, result)
-    else scope.record?.noteSuccess(result as object)
+    else scope.record?.noteSuccess(result as object, scope.answers)
     return result
   } catch (error) {
     noteRunError(error, scope.answers)
@@ -185,6 +188,11 @@ function withToolErrors(options: unknown): unknown {
   return { ...given, toolNotFoundBehavior }
 }
 
+/** Whether a run continues an earlier one: its input is the state of that, and not messages. */
+function isState(input: unknown): boolean {
+  return typeof input === 'object' && !Array.isArray(input)
+}
+
 /** `ctx.prompt` is in chat completions form, which the SDK understands in part only. */
 function sdkInput(input: unknown): unknown {
   return Array.isArray(input) && input.some(isChatMessage) ? toAgentInput(input) : input
@@ -201,7 +209,7 @@ function isStreamed(result: unknown): result is StreamedRun {
 }
 
 function followStream(scope: RunScope, result: StreamedRun): void {
-  const stored = (): void => scope.record?.noteSuccess(result)
+  const stored = (): void => scope.record?.noteSuccess(result, scope.answers)
   const lost = (): void => scope.record?.noteFailure(historyOf(result))
   // An aborted stream completes as well, but nothing beyond its input is stored.
   result.completed.then(

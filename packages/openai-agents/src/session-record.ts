@@ -5,6 +5,7 @@ import { OsmosisError, type RolloutContext } from '@osmosis/core'
 import { sharedByCopies, wrongRollout } from '@osmosis/core/workflow'
 
 import { PendingApprovals } from './pending-approvals.ts'
+import type { RunAnswers } from './run-scope.ts'
 
 /** How every copy of this package finds the record of a session. */
 export const sessionRecordKey: unique symbol = Symbol.for('osmosis.openai-agents.session-record')
@@ -55,14 +56,16 @@ export class SessionRecord {
     this.#unfinished = [...asked, ...output]
   }
 
-  /**
-   * The SDK has stored the run.
-   *
-   * @param result - what the run returned; without it the session was cleared
-   */
-  noteSuccess(result?: object): void {
+  /** The SDK has stored the run. */
+  noteSuccess(result: object, answers: RunAnswers): void {
     this.#unfinished = undefined
-    this.#pending = result && PendingApprovals.of(this.name, result)
+    this.#pending = PendingApprovals.of(this.name, result, answers)
+  }
+
+  /** All items have left the session. */
+  noteCleared(): void {
+    this.#unfinished = undefined
+    this.#pending = undefined
   }
 
   /**
@@ -82,6 +85,11 @@ export class SessionRecord {
   /** The error of a program that has left the latest run waiting for an approval; undefined when it has not. */
   unansweredApproval(): OsmosisError | undefined {
     return this.#pending?.error
+  }
+
+  /** What the policy answered in the latest run, if that waits for an approval: a run that continues it goes on from there. */
+  get answersToContinue(): RunAnswers | undefined {
+    return this.#pending?.answers
   }
 
   /** The conversation of a run that has not been stored; undefined when all is stored. */
