@@ -55,6 +55,7 @@ export function rewardsOf(grading: GradingOutcome | undefined): Record<string, n
 export interface ExecuteOptions {
   readonly prompt?: readonly PromptMessage[]
   readonly label?: string
+  readonly metadata?: Record<string, unknown>
   readonly grader?: GraderClass
   /** Default: 20. */
   readonly agentTimeoutSeconds?: number
@@ -69,7 +70,12 @@ export async function execute(
   workflow: AgentWorkflowClass | ((ctx: AgentWorkflowContext) => Promise<unknown>),
   options: ExecuteOptions = {},
 ): Promise<RolloutReport> {
-  const { prompt = [{ role: 'user', content: 'go' }], label = null, grader } = options
+  const {
+    prompt = [{ role: 'user', content: 'go' }],
+    label = null,
+    metadata = null,
+    grader,
+  } = options
   const { agentTimeoutSeconds = 90, workflowConfig, apiKey = 'key' } = options
   const backend = new LocalBackend({ workflow: toWorkflowClass(workflow), workflowConfig, grader })
   return reportOf(
@@ -77,7 +83,7 @@ export async function execute(
       rolloutId: 'rollout-1',
       initialMessages: prompt,
       label,
-      metadata: null,
+      metadata,
       chatCompletionsUrl: server.url,
       apiKey,
       agentTimeoutSeconds,
