@@ -14,7 +14,7 @@ import { startPolicyServer } from '@osmosis/testing'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 
-import { blame, callAdd } from '../../../test/kit/index.ts'
+import { blame, callAdd, isNewestVersion } from '../../../test/kit/index.ts'
 
 const add = tool({
   name: 'add',
@@ -68,27 +68,31 @@ describe('the policy is blamed for', () => {
   })
 })
 
-it('the policy is blamed for too many turns of a run that continues after an approval', async () => {
-  const asking = tool({
-    name: 'add',
-    description: 'Adds.',
-    parameters: z.object({}),
-    needsApproval: true,
-    execute: async () => '3',
-  })
-  const continued = async (): Promise<void> => {
-    const agent = new OsmosisAgent({
-      name: 'main',
-      model: new OsmosisRolloutModel(),
-      tools: [asking],
+// Older versions do not count the first turn after an approval.
+it.runIf(isNewestVersion())(
+  'the policy is blamed for too many turns of a run that continues after an approval',
+  async () => {
+    const asking = tool({
+      name: 'add',
+      description: 'Adds.',
+      parameters: z.object({}),
+      needsApproval: true,
+      execute: async () => '3',
     })
-    const options = { session: new OsmosisMemorySession({ name: 'main' }), maxTurns: 1 }
-    const { state, interruptions } = await run(agent, 'go', options)
-    for (const item of interruptions) state.approve(item)
-    await run(agent, state, options)
-  }
-  expect(await blame([callAdd], continued)).toBe('limit_reached: max_turns')
-})
+    const continued = async (): Promise<void> => {
+      const agent = new OsmosisAgent({
+        name: 'main',
+        model: new OsmosisRolloutModel(),
+        tools: [asking],
+      })
+      const options = { session: new OsmosisMemorySession({ name: 'main' }), maxTurns: 1 }
+      const { state, interruptions } = await run(agent, 'go', options)
+      for (const item of interruptions) state.approve(item)
+      await run(agent, state, options)
+    }
+    expect(await blame([callAdd], continued)).toBe('limit_reached: max_turns')
+  },
+)
 
 describe('the policy is not blamed for', () => {
   it('what an input guardrail finds, also while the policy answers', async () => {

@@ -50,14 +50,14 @@ test('the example of approvals answers each call, until the run has ended', asyn
   expect(samples.get('refunds')?.calls).toHaveLength(3)
 })
 
-test('the example of approvals ends at the limit of turns', async () => {
+test('the example of approvals ends at its limit of model calls', async () => {
   const call = { toolCalls: [{ name: 'refund', arguments: '{"order":"B-2"}' }] }
   await using server = await startPolicyServer(() => call)
   const { samples } = await execute(server, Refunds as AgentWorkflowClass, {
     workflowConfig: config,
     metadata: { approved: [] },
   })
-  expect(samples.get('refunds')?.extraFields).toMatchObject({ limit_reached: 'max_turns' })
+  expect(samples.get('refunds')?.extraFields).toMatchObject({ limit_reached: 'modelCalls' })
 })
 
 runExampleContract({

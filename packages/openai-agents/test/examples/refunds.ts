@@ -16,7 +16,11 @@ const refund = tool({
 
 // Which refunds a manager would approve, row by row.
 const metadata = z.object({ approved: z.array(z.string()) })
-export const config = defineWorkflowConfig({ name: 'refunds', metadata })
+export const config = defineWorkflowConfig({
+  name: 'refunds',
+  metadata,
+  rolloutLimits: { modelCalls: 8 },
+})
 
 export class Refunds extends AgentWorkflow<typeof config> {
   async run(ctx: AgentWorkflowContext<typeof config>): Promise<void> {
