@@ -55,6 +55,38 @@ it('says what is not trained, and how a second task under one sample is kept out
   ])
 })
 
+const toolAgent = (options: string, more = '') => `${session}
+    const helper = new OsmosisAgent({ name: 'helper', instructions: 'Help.', model: new OsmosisRolloutModel(${options}) })
+    const ask = helper.asTool({ toolName: 'ask', toolDescription: '', ${more} })
+    const agent = new OsmosisAgent({ name: 'main', instructions: 'Ask.', model: new OsmosisRolloutModel(), tools: [ask] })
+    await run(agent, ctx.prompt, { session })`
+
+const ownTool = `const ask = tool({ name: 'ask', description: '', parameters: z.object({ input: z.string() }),
+      execute: async ({ input }) => (await run(helper, input, { session: new OsmosisMemorySession({ name: 'helper-1' }) })).finalOutput })`
+
+it('advises first about an agent as a tool, where another agent began anew in a sample', async () => {
+  migrated(agents(toolAgent('')))
+  expect((await findings()).filter(({ check }) => check === 'history')).toMatchObject([
+    {
+      level: 'warn',
+      advice:
+        'Another agent (helper) began a conversation of its own in the sample, as an agent does that is called as a tool. Give its model trainable: false, or its run a sample of its own. If it went on with the conversation of the first agent, append to the messages instead of trimming, summarising or reordering them.',
+    },
+  ])
+})
+
+it.each([
+  ['whose answers are not trained', toolAgent('{ trainable: false }')],
+  [
+    'with a session of its own',
+    toolAgent('', `runOptions: { session: new OsmosisMemorySession({ name: 'helper' }) }`),
+  ],
+  ['that gets a session for each question', toolAgent('').replace(/const ask = .*/, () => ownTool)],
+])('has nothing against an agent as a tool %s', async (_what, body) => {
+  migrated(agents(body))
+  expect((await findings()).filter(({ check }) => check === 'history')).toEqual([])
+})
+
 it('says what ended run() although the rollout is graded', async () => {
   migrated(
     agents(`${session}

@@ -1,3 +1,4 @@
+import type { PolicyCall } from '@osmosis/core/policy'
 import { formatQuantity } from '@osmosis/eval/analysis'
 
 import { ok, warn, type CheckFinding } from '../finding.ts'
@@ -19,15 +20,15 @@ export function* conversationFindings(tried: TriedRollout, place: Place): Genera
     const handoff = handoffText(conversation)
     if (handoff !== undefined) yield ok('handoff', handoff)
   }
-  const rewritten = conversations.filter(isRewritten).map(({ id }) => id)
+  const split = conversations.filter(isRewritten)
+  const rewritten = split.map(({ id }) => id)
   if (rewritten.length > 0) {
     yield warn(
       'history',
       `A model call did not continue the conversation before it${inSample(rewritten)}: training splits the conversation there, and sees its parts as separate ones.`,
       {
         ...place,
-        advice:
-          'Append to the messages instead of trimming, summarising or reordering them. Another task, such as that of a sub-agent, needs a sample of its own, or trainable: false where it is not to be trained.',
+        advice: adviceOn(split),
         page: page('severalAgents'),
       },
     )
@@ -80,7 +81,25 @@ function handoffText({ id, calls }: TriedConversation): string | undefined {
 }
 
 function isRewritten({ calls }: TriedConversation): boolean {
-  return calls.some((call) => !call.extendsPrevious && !call.instructionsChanged)
+  return calls.some(beginsAnew)
+}
+
+function beginsAnew({ extendsPrevious, instructionsChanged }: PolicyCall): boolean {
+  return !extendsPrevious && !instructionsChanged
+}
+
+/** An agent as a tool is the usual reason where the call that begins anew is that of another agent. */
+function adviceOn(conversations: readonly TriedConversation[]): string {
+  const others = conversations.flatMap(({ calls }) =>
+    calls.flatMap((call, at) =>
+      beginsAnew(call) && call.agent !== calls[at - 1]?.agent ? (call.agent ?? []) : [],
+    ),
+  )
+  const append =
+    'Append to the messages instead of trimming, summarising or reordering them. Another task, such as that of a sub-agent, needs a sample of its own, or trainable: false where it is not to be trained.'
+  if (others.length === 0) return append
+  const names = [...new Set(others)].join(', ')
+  return `Another agent (${names}) began a conversation of its own in the sample, as an agent does that is called as a tool. Give its model trainable: false, or its run a sample of its own. If it went on with the conversation of the first agent, append to the messages instead of trimming, summarising or reordering them.`
 }
 
 function inSample(ids: readonly string[]): string {
