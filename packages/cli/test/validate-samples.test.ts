@@ -87,6 +87,23 @@ it.each([
   expect((await findings()).filter(({ check }) => check === 'history')).toEqual([])
 })
 
+it('names the tools that the policy did not call', async () => {
+  migrated(
+    agents(`${session}
+    const made = (name) => tool({ name, description: '', parameters: z.object({}), execute: () => '3' })
+    await run(createAgent([made('count'), made('pay'), made('ship')]), ctx.prompt, { session })`),
+  )
+  const found = await findings()
+  expect(found.filter(({ check }) => check === 'tools')).toEqual([
+    { level: 'ok', check: 'tools', message: 'the policy can call count, pay, ship' },
+    {
+      level: 'ok',
+      check: 'tools',
+      message: 'the policy did not call pay, ship; try another --row, or a --policy that does',
+    },
+  ])
+})
+
 it('says what ended run() although the rollout is graded', async () => {
   migrated(
     agents(`${session}

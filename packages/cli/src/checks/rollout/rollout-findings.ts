@@ -70,9 +70,22 @@ function failedOtherwise({ ended, log }: TriedRollout): boolean {
   return ended.status !== 'success' && log.codes.get(ended.rolloutId) !== 'no_samples'
 }
 
-function* toolFindings({ requests, log, policyName }: TriedRollout): Generator<CheckFinding> {
-  const offered = [...requests.tools.keys()].join(', ')
-  if (offered !== '') yield ok('tools', `the policy can call ${offered}`)
+function* toolFindings({
+  conversations,
+  requests,
+  log,
+  policyName,
+}: TriedRollout): Generator<CheckFinding> {
+  const offered = [...requests.tools.keys()]
+  if (offered.length > 0) yield ok('tools', `the policy can call ${offered.join(', ')}`)
+  const called = new Set(conversations.flatMap(({ calledTools }) => calledTools))
+  const others = offered.filter((tool) => !called.has(tool))
+  if (others.length > 0) {
+    yield ok(
+      'tools',
+      `the policy did not call ${others.join(', ')}; try another --row, or a --policy that does`,
+    )
+  }
   const names = new Set([...log.toolErrors.keys(), ...requests.toolErrors.keys()])
   for (const tool of names) {
     const thrown = log.toolErrors.get(tool)

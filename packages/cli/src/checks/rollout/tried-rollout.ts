@@ -9,7 +9,7 @@ import {
   type RolloutRecording,
 } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
-import type { PolicyCall } from '@osmosis/core/policy'
+import type { ChatMessage, PolicyCall } from '@osmosis/core/policy'
 
 import { closing } from '../../command/process.ts'
 import type { EvalRunPlan } from '../../eval/run/evaluation-plan.ts'
@@ -64,6 +64,8 @@ export interface TriedConversation {
   readonly calls: readonly PolicyCall[]
   /** The number of answers that are trained. */
   readonly trainedAnswers: number
+  /** Names of the tools that the policy called. */
+  readonly calledTools: readonly string[]
 }
 
 /** Time limit of a rollout whose config has none. Milliseconds. */
@@ -215,9 +217,14 @@ function earlyEndIn(fields: Readonly<Record<string, unknown>>): string | null {
 }
 
 function conversationsOf(recording: RolloutRecording): TriedConversation[] {
-  return [...recording.samples()].map(([id, { calls, trained }]) => ({
+  return [...recording.samples()].map(([id, { calls, trained, messages, otherConversations }]) => ({
     id,
     calls,
     trainedAnswers: trained.reduce((sum, { answers }) => sum + answers.length, 0),
+    calledTools: [messages, ...otherConversations].flat().flatMap(toolsCalledIn),
   }))
+}
+
+function toolsCalledIn({ tool_calls: calls }: ChatMessage): string[] {
+  return (calls ?? []).map((call) => call.function.name)
 }
