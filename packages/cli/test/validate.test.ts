@@ -109,6 +109,19 @@ ${line}`
     })
   })
 
+  it('names the rows that there are, where --row names none of them', async () => {
+    workspaceOf(`sample('main'); await say('main')`)
+    const { code, stdout } = await run(['validate', 'one', '--row', '99', '--json'])
+    expect(code).toBe(1)
+    const { rollouts } = JSON.parse(stdout) as { rollouts: { findings: object[] }[] }
+    expect(rollouts[0]?.findings.at(-1)).toMatchObject({
+      level: 'fail',
+      check: 'dataset',
+      message: '--row 99 is out of range: data/words.jsonl has 4 rows, counted from 0.',
+      advice: 'Pass a --row from 0 to 3.',
+    })
+  })
+
   it.each([
     [['unknown'], /rollouts\/ has no rollout unknown\. Available: echo, one\./],
     [['one', '-m', 'x.ts'], /Name either a rollout of the workspace/],

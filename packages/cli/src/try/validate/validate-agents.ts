@@ -91,13 +91,16 @@ async function validate(
     if (target.module !== undefined && target.module.dataset === undefined) {
       return await withoutRollout(target.module.file, environment, signal)
     }
-    const plan = await planFor(target, flags, environment)
-    if (plan === undefined) {
+    const planned = await planFor(target, flags, environment)
+    if (planned === undefined) {
       const file = `configs/eval/${target.name}.toml`
       const advice = `Write ${file}, or name a module: --module rollouts/${target.name}/main.ts --dataset <file>`
       const message = `No config in configs/eval/ or configs/training/ names the rollout ${target.name}.`
       return [...findings, fail('config', message, { file, advice, page: page('config') })]
     }
+    const row = planned.allRows[flags.row]
+    if (row === undefined) return [...findings, missingRow(planned, flags.row)]
+    const plan = { ...planned, rows: [row] }
     const loaded = await entrypointFindings(plan, environment, signal)
     findings.push(...loaded)
     // Only a config declares variables.
@@ -109,6 +112,16 @@ async function validate(
     findings.push(errorFinding(error))
   }
   return findings
+}
+
+function missingRow({ allRows, datasetFile }: EvalRunPlan, row: number): CheckFinding {
+  const file = fromWorkingFolder(datasetFile)
+  const there = formatQuantity(allRows.length, 'row')
+  return fail('dataset', `--row ${row} is out of range: ${file} has ${there}, counted from 0.`, {
+    file,
+    advice: `Pass a --row from 0 to ${allRows.length - 1}.`,
+    page: page('datasets'),
+  })
 }
 
 /** An error that ended the validation. The messages of those about rows begin with their lines, below the name of the file. */
@@ -123,10 +136,10 @@ function errorFinding(error: OsmosisError): CheckFinding {
 /** Undefined for a rollout without a config, which would name the dataset. */
 async function planFor(
   { evalConfig, configs, module }: ValidationTarget,
-  { secretsFile, row }: ValidateFlags,
+  { secretsFile }: ValidateFlags,
   environment: NodeJS.ProcessEnv,
 ): Promise<EvalRunPlan | undefined> {
-  const selection = { rows: String(row), ...(secretsFile === undefined ? {} : { secretsFile }) }
+  const selection = secretsFile === undefined ? {} : { secretsFile }
   if (module?.dataset !== undefined) {
     const named = { ...selection, module: module.file, dataset: module.dataset }
     return planEvaluation(undefined, named, environment)
