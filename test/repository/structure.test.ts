@@ -22,7 +22,7 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/core/src/http': 12,
   'packages/core/src/policy': 15,
   'packages/langchain/src': 11,
-  'packages/openai-agents/src': 12,
+  'packages/openai-agents/src': 13,
   'packages/server/src/execution': 16,
   'packages/strands/src': 12,
   'test/kit': 38,

@@ -1,6 +1,6 @@
 import { OsmosisError } from '@osmosis/core'
 
-import type { RunAnswers } from './run-scope.ts'
+import type { RunAnswers } from './policy-faults.ts'
 
 /** What is used of the result of a run: the tool calls that it asks the program to approve, and what that has decided. */
 interface StoppedRun {

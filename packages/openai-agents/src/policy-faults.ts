@@ -2,8 +2,15 @@ import * as sdk from '@openai/agents'
 import type { PolicyFault, RolloutContext } from '@osmosis/core'
 import { sharedByCopies } from '@osmosis/core/workflow'
 
-import type { RunAnswers } from './run-scope.ts'
 import { commonJsTwin, type CommonJsTwin } from './sdk-copies.ts'
+
+/** The answers of a policy in a run. */
+export interface RunAnswers {
+  /** Undefined before there is one. */
+  rollout: RolloutContext | undefined
+  /** Ids of the SDK's responses. */
+  readonly ids: Set<string>
+}
 
 const errors = sharedByCopies('openai-agents.run-errors', () => new WeakMap<Error, RunAnswers>())
 

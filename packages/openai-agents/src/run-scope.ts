@@ -3,6 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { RolloutContext } from '@osmosis/core'
 import { sharedByCopies } from '@osmosis/core/workflow'
 
+import type { RunAnswers } from './policy-faults.ts'
 import type { SessionRecord } from './session-record.ts'
 
 /** One call of `Runner.run` inside a rollout. */
@@ -15,14 +16,6 @@ export interface RunScope {
   readonly parent: RunScope | undefined
   /** What the policy answered in it that is training data. */
   readonly answers: RunAnswers
-}
-
-/** The answers of a policy in a run. */
-export interface RunAnswers {
-  /** Undefined before there is one. */
-  rollout: RolloutContext | undefined
-  /** Ids of the SDK's responses. */
-  readonly ids: Set<string>
 }
 
 const scopes = sharedByCopies('openai-agents.run-scopes', () => new AsyncLocalStorage<RunScope>())

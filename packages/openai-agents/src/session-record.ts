@@ -5,7 +5,7 @@ import { OsmosisError, type RolloutContext } from '@osmosis/core'
 import { sharedByCopies, wrongRollout } from '@osmosis/core/workflow'
 
 import { PendingApprovals } from './pending-approvals.ts'
-import type { RunAnswers } from './run-scope.ts'
+import type { RunAnswers } from './policy-faults.ts'
 
 /** How every copy of this package finds the record of a session. */
 export const sessionRecordKey: unique symbol = Symbol.for('osmosis.openai-agents.session-record')
