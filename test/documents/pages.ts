@@ -57,7 +57,12 @@ export const pages: readonly Page[] = [
   { document: 'packages/create/README.md', workspace: 'an empty folder' },
   { document: 'docs/guides/reading-runs.md', workspace: 'a new workspace', runs: ['first'] },
   { document: 'docs/guides/trajectories.md', workspace: 'a new workspace', runs: ['first'] },
-  { document: 'docs/guides/models.md', workspace: 'a new workspace', runs: ['first'] },
+  {
+    document: 'docs/guides/models.md',
+    workspace: 'a new workspace',
+    filesOf: 'docs/guides/workflows.md',
+    runs: ['first'],
+  },
   {
     document: 'docs/guides/commands.md',
     workspace: 'a new workspace',
