@@ -120,7 +120,7 @@ describe('osmosis validate names a mistake of a migration', () => {
         file: main,
         line: lineOf(source, without),
         advice:
-          "Make a session inside run() of the workflow, and pass it to the framework's run().",
+          'Make a session inside run() of the workflow, and pass it to each run() of the framework, also to one that continues.',
         page: page('core/docs/guides/troubleshooting.md#in-a-workflow'),
       },
     ])
@@ -165,6 +165,23 @@ describe('osmosis validate names a mistake of a migration', () => {
         line: lineOf(source, asked),
         advice: inRun,
         page: page('core/docs/guides/troubleshooting.md#in-a-workflow'),
+      },
+    ])
+  })
+
+  it('a run without a session that only the second rollout comes to', async () => {
+    const source = agents(
+      `${session}
+    await run(createAgent(), ctx.prompt, rollouts++ === 0 ? { session } : {})`,
+      'let rollouts = 0',
+    )
+    migrated(source)
+    expect(await problems()).toMatchObject([
+      {
+        check: 'second rollout',
+        message: expect.stringContaining('a run without an OsmosisMemorySession') as string,
+        advice:
+          'Make a session inside run() of the workflow, and pass it to each run() of the framework, also to one that continues. The first rollout did not fail with this: either the policy answered it otherwise, or it has left something behind.',
       },
     ])
   })

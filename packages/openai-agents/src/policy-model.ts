@@ -107,7 +107,7 @@ export class AgentsPolicyModel implements Model {
     }
     throw new OsmosisError(
       'missing_session',
-      'The policy was called by a run without an OsmosisMemorySession. Pass `{ session: new OsmosisMemorySession({ name }) }` to run().',
+      'The policy was called by a run without an OsmosisMemorySession. Pass `{ session: new OsmosisMemorySession({ name }) }` to run(), and the same session to a run that continues it.',
     )
   }
 }

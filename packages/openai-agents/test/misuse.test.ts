@@ -20,7 +20,7 @@ async function refusal(body: () => unknown): Promise<string> {
 
 describe('no session', () => {
   const sentence =
-    'missing_session: The policy was called by a run without an OsmosisMemorySession. Pass `{ session: new OsmosisMemorySession({ name }) }` to run().'
+    'missing_session: The policy was called by a run without an OsmosisMemorySession. Pass `{ session: new OsmosisMemorySession({ name }) }` to run(), and the same session to a run that continues it.'
 
   test('is refused with what to pass', async () => {
     const rollout = rolloutOn({ url: 'http://policy.invalid' })

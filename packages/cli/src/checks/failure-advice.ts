@@ -26,7 +26,8 @@ const changes: Partial<Record<OsmosisErrorCode, Change>> = {
     page: ofWorkflow,
   },
   missing_session: {
-    advice: "Make a session inside run() of the workflow, and pass it to the framework's run().",
+    advice:
+      'Make a session inside run() of the workflow, and pass it to each run() of the framework, also to one that continues.',
     page: ofWorkflow,
   },
   pending_approval: {

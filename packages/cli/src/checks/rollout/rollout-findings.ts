@@ -238,6 +238,9 @@ function* sampleFindings({ kind, samples }: TriedRollout): Generator<CheckFindin
   }
 }
 
+/** Codes of errors about things of a rollout that another one uses. Errors of the program have none, and may be about them. */
+const ofAnotherRollout: ReadonlySet<string> = new Set(['wrong_rollout_context', 'rollout_ended'])
+
 /** What the first rollout left to the second one, in the same process. */
 function* secondRolloutFindings(tried: TriedRollout, plan: EvalRunPlan): Generator<CheckFinding> {
   const { kind, ended, again, requests } = tried
@@ -246,11 +249,19 @@ function* secondRolloutFindings(tried: TriedRollout, plan: EvalRunPlan): Generat
     'Make what holds a conversation inside run(): the agent, the session, the memory, the list of messages. One process runs many rollouts.'
   if (again.status !== 'success') {
     const reason = reasonOf(again)
-    const change = changeOfRollout({ code: codeOf(tried, again), reason }, kind, plan.folder)
+    const code = codeOf(tried, again)
+    const change = changeOfRollout({ code, reason }, kind, plan.folder)
+    const isOfFirst = code === undefined || ofAnotherRollout.has(code)
     yield fail(
       'second rollout',
       `A second rollout in the same process ended with ${again.status}: ${reason}`,
-      { ...placeOfRollout(plan, reason), ...change, advice },
+      {
+        ...placeOfRollout(plan, reason),
+        ...change,
+        advice: isOfFirst
+          ? advice
+          : `${change.advice} The first rollout did not fail with this: either the policy answered it otherwise, or it has left something behind.`,
+      },
     )
     return
   }
