@@ -17,7 +17,7 @@ export class CompactsWorkflow extends AgentWorkflow {
     const first = await policy.complete({ messages: prompt, temperature: 0.5 })
     if (prompt[0].content !== 'two') return
     const messages = [...prompt, first.choices[0].message, { role: 'user', content: 'sum up' }]
-    await policy.complete({ messages }, { purpose: 'summary', trainable: false })
+    await policy.complete({ messages }, { purpose: 'summary', agent: 'scribe', trainable: false })
     await policy.complete({ messages: [{ role: 'user', content: 'so far: one word' }] })
   }
 }
@@ -59,7 +59,16 @@ it('version and use of model calls are shown, found and respected', async () => 
   expect(await show('--filter', 'version:policy-6')).toContain('there are: policy-7')
   expect(await show('--filter', 'version:policy-7 purpose:agent')).toMatch(/0\.1[^]*1\.1/)
   const transcript = await show('1.1', '--full')
-  expect(transcript).toContain('Another model call: policy-7, for summary, not training data')
+  expect(transcript).toContain(
+    'Another model call: agent scribe, policy-7, for summary, not training data',
+  )
+  const [, beside = ''] = transcript.split('— another conversation of the sample —')
+  expect(beside.split('\n').map((line) => line.trim())).toEqual(
+    expect.arrayContaining(['assistant', 'TWO', 'user', 'sum up', 'SUM UP']),
+  )
+  const brief = await show('1.1')
+  expect(brief).toContain('2 other conversations of the sample (--full)')
+  expect(brief).not.toContain('SUM UP')
   expect(await show('0.1', '--full')).toContain('policy-7, temperature 0.5')
 
   const sft = path.join(output, 'sft.jsonl')

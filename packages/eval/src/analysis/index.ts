@@ -88,6 +88,7 @@ export {
   callsBeside,
   isRewritten,
   isToolError,
+  otherConversationsOf,
   runOutputOf,
   type RunOutputText,
   samplingText,

@@ -6,6 +6,7 @@ import {
   callsBeside,
   isRewritten,
   isToolError,
+  otherConversationsOf,
   runOutputOf,
   samplingText,
   seamText,
@@ -28,7 +29,7 @@ const resultLines = 12
 
 const margin = '  '
 
-/** Lines of a conversation, step by step, then what `run()` returned and the model calls beside it. */
+/** Lines of a conversation, step by step, then what `run()` returned, and the model calls and conversations beside it. */
 export function transcriptLines(trajectory: Trajectory, options: TranscriptOptions): string[] {
   const steps = trajectory.steps.flatMap((step, at) => [
     ...(at === 0 ? [] : ['']),
@@ -40,9 +41,34 @@ export function transcriptLines(trajectory: Trajectory, options: TranscriptOptio
       ? []
       : ['', styled(['bold', 'green'], 'Output of run()'), ...block(output.whole, options)]
   const beside = callsBeside(trajectory).map((notes) => `Another model call: ${notes.join(', ')}`)
-  if (beside.length === 0) return [...steps, ...outputLines]
-  const lines = beside.flatMap((text) => wrapped(text, options.width))
-  return [...steps, ...outputLines, '', ...lines.map((line) => styled('dim', line))]
+  const others = otherConversationsOf(trajectory)
+  if (beside.length + others.length === 0) return [...steps, ...outputLines]
+  if (others.length > 0 && !options.full) {
+    beside.push(`${formatQuantity(others.length, 'other conversation')} of the sample (--full)`)
+  }
+  const lines = beside.flatMap((text) => wrapped(plain(text), options.width))
+  return [
+    ...steps,
+    ...outputLines,
+    '',
+    ...lines.map((line) => styled('dim', line)),
+    ...(options.full ? others.flatMap((messages) => otherLines(messages, options)) : []),
+  ]
+}
+
+/** Lines of a conversation that is in no step. */
+function otherLines(
+  messages: readonly Readonly<Record<string, unknown>>[],
+  options: TranscriptOptions,
+): string[] {
+  const said = messages.flatMap(({ role, content, tool_calls: calls }) => [
+    styled('bold', plain(typeof role === 'string' ? role : 'message')),
+    ...block(shownContent(content).text, options).filter((line) => line !== ''),
+    ...(Array.isArray(calls) ? calls : []).flatMap((call: unknown) =>
+      block(`→ ${JSON.stringify((call as { function?: unknown } | null)?.function)}`, options),
+    ),
+  ])
+  return ['', styled('dim', '— another conversation of the sample —'), ...said]
 }
 
 /** Lines of one step, as plain text where its parts are not those of a step. */

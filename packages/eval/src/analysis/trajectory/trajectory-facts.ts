@@ -217,8 +217,24 @@ export function samplingText(extra: CallExtra): string {
 export function callsBeside({ extra }: Pick<TrajectoryLike, 'extra'>): string[][] {
   return callsWithoutStep(extra).flatMap((call) => {
     const own = isFields(call['extra']) ? call['extra'] : {}
-    return own['purpose'] === undefined && own['trainable'] === undefined ? [] : [callNotes(own)]
+    const { agent, purpose, trainable } = own
+    if (purpose === undefined && trainable === undefined) return []
+    return [[...(typeof agent === 'string' ? [`agent ${agent}`] : []), ...callNotes(own)]]
   })
+}
+
+/**
+ * The conversations of a sample that are in no step, each as its messages in chat completions form: those of calls that are not training
+ * data, of agents that are tools, and histories before they were rewritten.
+ */
+export function otherConversationsOf(
+  trajectory: TrajectoryLike,
+): readonly (readonly Readonly<Record<string, unknown>>[])[] {
+  const { other_conversations: others } = extraFieldsOf(trajectory)
+  if (!Array.isArray(others)) return []
+  return others.map((messages: unknown) =>
+    Array.isArray(messages) ? messages.filter(isFields) : [],
+  )
 }
 
 /** Model calls whose answers are not in a step. */
