@@ -9,6 +9,7 @@ import { execute } from '../../../test/kit/index.ts'
 import { policyAgent } from './rollout.ts'
 
 const askPay = { toolCalls: [{ id: 'c1', name: 'pay', arguments: '{"euros":5}' }] }
+const askHelper = { toolCalls: [{ id: 'h1', name: 'helper', arguments: '{"input":"pay"}' }] }
 
 const pay = tool({
   name: 'pay',
@@ -54,7 +55,6 @@ describe('an approval that the program does not give', () => {
   })
 
   it('fails the rollout when an agent that is a tool asks for it', async () => {
-    const askHelper = { toolCalls: [{ id: 'h1', name: 'helper', arguments: '{"input":"pay"}' }] }
     const failure = await failureOf(
       async (ctx, session) => {
         const helper = policyAgent({ name: 'helper', tools: [pay] }).asTool({ toolName: 'helper' })
@@ -79,6 +79,27 @@ describe('a program that answers', () => {
     })
     expect(failure).toBeNull()
   })
+
+  it.each([{ isOwn: false }, { isOwn: true }])(
+    'goes on with the agent that is a tool and asked, with a session of its own: $isOwn',
+    async ({ isOwn }) => {
+      const failure = await failureOf(
+        async (ctx, session) => {
+          const runOptions = isOwn ? { session: new OsmosisMemorySession({ name: 'helper' }) } : {}
+          const helper = policyAgent({ name: 'helper', tools: [pay] })
+          const agent = policyAgent({
+            tools: [helper.asTool({ toolName: 'helper', runOptions })],
+          })
+          const { state, interruptions } = await run(agent, ctx.prompt, { session })
+          for (const item of interruptions) state.approve(item)
+          const { finalOutput } = await run(agent, state, { session })
+          expect(finalOutput).toBe('done')
+        },
+        [askHelper, askPay, 'helped', 'done'],
+      )
+      expect(failure).toBeNull()
+    },
+  )
 
   it('may go on with a state that it has stored', async () => {
     const failure = await failureOf(async (ctx, session) => {
