@@ -90,12 +90,13 @@ function sentence(words: string): string {
 /** As the formatter would write it. */
 function table(rows: readonly Row[]): string {
   const cells = rows.map(([name, meaning]) => [`\`${name}\``, escaped(meaning)] as const)
-  const all = [['', 'meaning'] as const, ...cells]
+  const head = ['argument or flag', 'meaning'] as const
+  const all = [head, ...cells]
   const width = (column: 0 | 1): number => Math.max(3, ...all.map((row) => row[column].length))
   const line = ([name, meaning]: Row): string =>
     `| ${name.padEnd(width(0))} | ${meaning.padEnd(width(1))} |\n`
   const rule = `| ${'-'.repeat(width(0))} | ${'-'.repeat(width(1))} |\n`
-  return line(['', 'meaning']) + rule + cells.map(line).join('')
+  return line(head) + rule + cells.map(line).join('')
 }
 
 /** Angle brackets would be read as HTML. */

@@ -19,3 +19,12 @@ it('README.md alone says that the packages are not on npm yet: on the site, page
   const others = documents.filter((document) => document !== 'README.md')
   expect(others.filter((document) => /\bon npm yet\b/.test(read(document)))).toEqual([])
 })
+
+it('each column of a table has a name', () => {
+  const unnamed = documents.flatMap((document) =>
+    [...read(document).matchAll(/^(\|.*\|)\n\|[ :|-]*-[ :|-]*\|$/gm)]
+      .filter(([, head = '']) => /\|\s*\|/.test(head))
+      .map(([, head]) => `${document}: ${head}`),
+  )
+  expect(unnamed).toEqual([])
+})
