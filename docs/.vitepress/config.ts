@@ -9,6 +9,7 @@ export default withMermaid({
   description: 'Train LLM agents by reinforcement learning (GRPO and others) from TypeScript.',
   base,
   cleanUrls: true,
+  head: [['style', {}, 'html.dark .on-light, html:not(.dark) .on-dark { display: none }']],
   srcExclude: ['node_modules/**'],
   vite: {
     // llms.txt, llms-full.txt and each page as Markdown, for coding agents.
@@ -16,6 +17,8 @@ export default withMermaid({
   },
   buildEnd: ({ outDir }) => writeWholeLinks(outDir),
   markdown: {
+    // The ids of headings that links on GitHub name as well.
+    anchor: { slugify: (heading) => idOf(heading) },
     config: (markdown) => {
       markdown.core.ruler.push('repository_links', ({ env, tokens }) => {
         const links = tokens.flatMap(({ children }) => children ?? [])
@@ -23,6 +26,15 @@ export default withMermaid({
           const href = link.attrGet('href')
           const { relativePath } = env as { relativePath: string }
           if (href !== null) link.attrSet('href', onSite(href, relativePath))
+        }
+      })
+      // On GitHub a picture follows the browser, and on the site the switch of the site.
+      markdown.core.ruler.push('pictures', ({ tokens }) => {
+        for (const { children } of tokens) {
+          for (const [at, token] of (children ?? []).entries()) {
+            if (token.type !== 'html_inline') continue
+            token.content = pictureTag(token.content, children?.[at + 1]?.content ?? '')
+          }
         }
       })
       markdown.core.ruler.push('note_before_install', ({ tokens, Token }) => {
@@ -142,3 +154,27 @@ export default withMermaid({
     ],
   },
 })
+
+/**
+ * A tag of a `<picture>` with a source for dark pages and an image for light ones, as a tag of one of two images.
+ *
+ * @param next - the tag behind it
+ */
+function pictureTag(tag: string, next: string): string {
+  if (/^<\/?picture>$/.test(tag)) return ''
+  const [, dark] =
+    /^<source media="\(prefers-color-scheme:dark\)" srcset="([^"]*)">$/.exec(tag) ?? []
+  if (dark !== undefined) {
+    return next.replace('<img', '<img class="on-dark"').replace(/src="[^"]*"/, `src="${dark}"`)
+  }
+  return tag.replace('<img', '<img class="on-light"')
+}
+
+/** The id that GitHub gives a heading. */
+function idOf(heading: string): string {
+  return heading
+    .trim()
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{M}\p{N}\p{Pc}\s-]/gu, '')
+    .replaceAll(/\s/g, '-')
+}

@@ -1,5 +1,8 @@
 import { execFile } from 'node:child_process'
-import { globSync } from 'node:fs'
+import { once } from 'node:events'
+import { createReadStream, globSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -7,7 +10,8 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { launchChromium, openPage, withChromium } from '../../packages/viewer/test/chromium.ts'
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 
 import { noteText, published } from '../../scripts/install-notes.ts'
 import { root } from '../examples/command.ts'
@@ -71,6 +75,78 @@ it('coding agents find each page as Markdown, by llms.txt and by the links of th
     .filter((link) => !written.includes(link.replace(address, '')))
   expect(dead).toEqual([])
 })
+
+it('each link of a page leads to a page of the site, and to a heading where it names one', async () => {
+  const pages = new Map(
+    await Promise.all(
+      globSync('**/*.html', { cwd: site }).map(
+        async (file) => [file, await readFile(path.join(site, file), 'utf8')] as const,
+      ),
+    ),
+  )
+  const targetOf = (link: string, from: string): string => {
+    const place = new URL(link, `http://site/osmosis-sdk-typescript/${from}`).pathname
+    const file = place.slice('/osmosis-sdk-typescript/'.length)
+    if (file === '' || file.endsWith('/')) return `${file}index.html`
+    return path.extname(file) === '' ? `${file}.html` : file
+  }
+  const dead = [...pages].flatMap(([file, html]) => {
+    const links = Array.from(html.matchAll(/<a [^>]*href="([^"]*)"/g), ([, link = '']) => link)
+    return links
+      .filter((link) => !/^[a-z]+:/.test(link))
+      .filter((link) => {
+        const target = targetOf(link, file)
+        // The reference of the API is built by another command.
+        if (target.startsWith('api/') || !target.endsWith('.html')) return false
+        const id = decodeURIComponent(link.split('#')[1] ?? '')
+        return id !== '' && pages.get(target)?.includes(` id="${id}"`) !== true
+      })
+      .map((link) => `${file}: ${link}`)
+  })
+  expect(pages.size).toBeGreaterThan(40)
+  expect(dead).toEqual([])
+})
+
+withChromium.it('pictures follow the switch of the site', async () => {
+  await using served = await serveFolder(site)
+  const browser = await launchChromium()
+  onTestFinished(() => browser.close())
+  const { page } = await openPage(browser, `${served.url}training/local`, { colorScheme: 'light' })
+  const shown = async (theme: string): Promise<number> =>
+    page.locator(`.vp-doc img[src*="-${theme}."]:visible`).count()
+  expect([await shown('light'), await shown('dark')]).toEqual([3, 0])
+  await page.getByRole('switch', { name: 'Switch to dark theme' }).click()
+  expect([await shown('light'), await shown('dark')]).toEqual([0, 3])
+})
+
+/** Serves the built site below the path that GitHub Pages has. */
+async function serveFolder(folder: string): Promise<AsyncDisposable & { readonly url: string }> {
+  const types: Readonly<Record<string, string>> = {
+    '.html': 'text/html',
+    '.js': 'text/javascript',
+    '.css': 'text/css',
+    '.png': 'image/png',
+  }
+  const server = createServer((request, response) => {
+    const { pathname } = new URL(request.url ?? '', 'http://site')
+    const place = pathname.replace('/osmosis-sdk-typescript/', '')
+    const file = path.extname(place) === '' ? `${place || 'index'}.html` : place
+    response.setHeader('content-type', types[path.extname(file)] ?? 'application/octet-stream')
+    createReadStream(path.join(folder, file))
+      .on('error', () => response.writeHead(404).end())
+      .pipe(response)
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}/osmosis-sdk-typescript/`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
 
 /** MiniSearch, which VitePress brings along. */
 function searchLibrary(): { loadJSON: (json: string, options: object) => SearchIndex } {

@@ -155,9 +155,13 @@ it('no modules import one another, not even types', () => {
   expect(inCycles).toEqual([])
 })
 
-/** What compares documents with the code reads the code; one test runs the agents of all adapters' contracts. */
+/**
+ * What compares documents with the code reads the code; one test runs the agents of all adapters' contracts; the site is shown in the
+ * browser of the viewer's tests.
+ */
 const readers = new Set([
   'test/any-server/agents-under-test.ts',
+  'test/documents/site.test.ts',
   'test/repository/command-line.ts',
   'test/repository/configuration-page.test.ts',
 ])
