@@ -348,6 +348,7 @@ describe('an answer of the policy', () => {
   it.each([
     ['nothing', ''],
     ['what keeps a connection alive', ': ping\n\n: ping\r\n\r\n'],
+    ['more of it than an error quotes', ': ping\n\n'.repeat(1000)],
   ])('is asked for again when the connection ends behind %s', async (_what, head) => {
     for (const isReset of [true, false]) {
       let asked = 0
@@ -371,6 +372,25 @@ describe('an answer of the policy', () => {
     const error = await failure(context(policy.url).policy('main').complete({ messages }))
     expect(error).toMatchObject({ code: 'policy_stream_error' })
     expect(policy.requests).toHaveLength(3)
+  })
+
+  it.each([
+    ['at once', (all: string) => [all]],
+    // Only the end, because each byte is a piece.
+    ['byte by byte', (all: string) => [all.slice(0, -100), ...all.slice(-100)]],
+  ])('is asked once when it begins behind many comments, and breaks, %s', async (_how, cut) => {
+    const begun = `${': ping\n\n'.repeat(1000)}data: {"id":"x","choices":[{"index":0,"delta":{"content":"Hel`
+    const policy = await startPolicyEndpoint((response) => {
+      response.socket?.setNoDelay(true)
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      const pieces = cut(begun)
+      const last = pieces.pop()
+      for (const piece of pieces) response.write(piece)
+      response.write(last, () => response.socket?.destroy())
+    })
+    const error = await failure(context(policy.url).policy('main').complete({ messages }))
+    expect(error).toMatchObject({ code: 'policy_stream_error' })
+    expect(policy.requests).toHaveLength(1)
   })
 
   // Without the fields that say nothing, because each byte is a request.

@@ -24,9 +24,10 @@ export class PolicyAnswer {
   readonly #answer: StreamedAnswer
   #first: ChatCompletionChunk | undefined
   #bytes = 0
-  /** What came before the first chunk, as far as it is short; undefined behind that. */
+  /** What came before the first chunk, for errors to quote: only its beginning if it is long; undefined behind that. */
   #head: Uint8Array[] | undefined = []
-  /** Whether the connection has ended, in whatever way. */
+  readonly #keptAlive = new KeptAlive()
+  /** Whether the server ended the connection, or it broke. False for limits and aborts, by which this side ends it. */
   #isLost = false
   #silence: LongTimer
   /** When the reader started to wait for bytes; undefined while it does not. */
@@ -129,6 +130,7 @@ export class PolicyAnswer {
     const { maxAnswerBytes } = this.#limits
     for (const piece of pieces) {
       if (this.#head && this.#bytes < maxQuotedBytes) this.#head.push(piece)
+      this.#keptAlive.add(piece)
       this.#bytes += piece.length
     }
     if (this.#bytes > maxAnswerBytes) {
@@ -145,7 +147,7 @@ export class PolicyAnswer {
     if (this.#head === undefined) return failure
     const head = Buffer.concat(this.#head)
     const explained = this.#quoting(head, failure)
-    if (this.#isLost && onlyKeepsAlive(head)) lostBeforeAnswers.add(explained)
+    if (this.#isLost && this.#keptAlive.isAll) lostBeforeAnswers.add(explained)
     return explained
   }
 
@@ -159,10 +161,22 @@ export class PolicyAnswer {
   }
 }
 
-/** Whether bytes are nothing but comments of server-sent events, with which servers keep connections alive. */
-function onlyKeepsAlive(head: Buffer): boolean {
-  const lines = head.toString('latin1').split(/[\r\n]/)
-  return lines.every((line) => line === '' || line[0] === ':')
+const [lineFeed, carriageReturn, colon] = Buffer.from('\n\r:')
+
+/** Recognises comments of server-sent events, with which servers keep connections alive, in any number of pieces. */
+class KeptAlive {
+  /** Whether all bytes so far are comments and blank lines. */
+  isAll = true
+  #isInComment = false
+
+  add(piece: Uint8Array): void {
+    if (!this.isAll) return
+    for (const byte of piece) {
+      if (byte === lineFeed || byte === carriageReturn) this.#isInComment = false
+      else if (byte === colon) this.#isInComment = true
+      else if (!this.#isInComment) this.isAll = false
+    }
+  }
 }
 
 const lostBeforeAnswers = new WeakSet<object>()
