@@ -7,13 +7,8 @@ export {
 export { createWorkerPool, type WorkerPoolBackend } from './child/pool/pool-backend.ts'
 export { type WorkerEnd, type WorkerPoolOptions } from './child/pool/worker-pool.ts'
 // How samples, errors and events are sent between processes.
-export {
-  portable,
-  receiveError,
-  sendError,
-  sendSamples,
-  type SentError,
-} from './child/portable-values.ts'
+export { portable, sendSamples } from './child/portable-values.ts'
+export { receiveError, sendError, type SentError } from './child/sent-errors.ts'
 export {
   receiveGrading,
   receiveWorkflow,

@@ -68,6 +68,17 @@ export const workflowScripts = {
   'throws-uncloneable': () => {
     throw Object.assign(new Error('holds a socket'), { socket: { write: () => {} } })
   },
+  'throws-cycle': () => {
+    throw uncloneableCycle('holds itself')
+  },
+  // As the errors of HTTP clients refer to their request.
+  'throws-cyclic-cause': () => {
+    const refused = new OsmosisError('policy_http_error', 'refused', {
+      status: 503,
+      cause: uncloneableCycle('the response'),
+    })
+    throw new Error('the judge answered 503', { cause: refused })
+  },
   'repeats-name': () => register('main', 'main'),
   'source-throws': () => {
     requireRolloutContext('contract').registerSampleSource('main', {
@@ -203,8 +214,16 @@ function uncloneableSample(): Omit<RolloutSampleInit, 'id'> {
       list: [() => {}, 2],
       symbol: Symbol('s'),
       pending: Promise.resolve(1),
+      cycle: uncloneableCycle('in a sample'),
     },
   }
+}
+
+/** An object that contains itself, and a function that cannot be cloned. */
+function uncloneableCycle(message: string): object {
+  const cycle = { message, list: [] as unknown[], retry: () => {} }
+  cycle.list.push(cycle)
+  return cycle
 }
 
 function register(...names: string[]): void {

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { inspect } from 'node:util'
 
 import type { PolicyServer } from '@osmosis/testing'
 import { expect } from 'vitest'
@@ -18,7 +19,7 @@ export function expectMatch(what: string, received: unknown, expected: RegExp): 
 
 /** @param expected - what `holds` says */
 export function expectThat(holds: boolean, expected: string, received: unknown): asserts holds {
-  expect(holds, `${expected}, received ${JSON.stringify(received)}`).toBe(true)
+  expect(holds, `${expected}, received ${inspect(received)}`).toBe(true)
 }
 
 /** How many model calls reached the policy. */
@@ -39,7 +40,7 @@ export async function eventually<T>(
     const outcome = await unless
     // What is awaited may have happened in the same turn.
     await sleep(0)
-    throw new Error(`expected ${what}, but the run ended with ${JSON.stringify(outcome)}`)
+    throw new Error(`expected ${what}, but the run ended with ${inspect(outcome)}`)
   }
   return Promise.race([awaited, ended()])
 }

@@ -73,6 +73,8 @@ export const outcomeCases = {
       ['throws-own-timeout', 'thrown by run(): the tool took too long', 'timeout'],
       ['throws-status', 'the judge failed', 'http_error'],
       ['throws-uncloneable', 'thrown by run(): holds a socket', 'agent_error'],
+      ['throws-cycle', 'thrown by run(): [object Object]', 'agent_error'],
+      ['throws-cyclic-cause', 'the judge answered 503', 'http_error'],
       ['repeats-name', /"main" is already registered/, 'validation_error'],
       ['source-throws', 'thrown by a sample source: no messages', 'agent_error'],
     ]

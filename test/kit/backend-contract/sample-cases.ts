@@ -91,6 +91,7 @@ export const sampleCases = {
       proxy: { a: 1 },
       list: [null, 2],
       pending: {},
+      cycle: { message: 'in a sample', list: [null] },
     })
   },
 

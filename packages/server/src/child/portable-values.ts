@@ -1,7 +1,6 @@
 import { types } from 'node:util'
 
-import { errorMessage, isOsmosisError, OsmosisError, type RolloutSample } from '@osmosis/core'
-import { beginningOf, longErrorTextBytes } from '@osmosis/core/http'
+import type { RolloutSample } from '@osmosis/core'
 
 /** Encoding values nested deeper than this overflows the stack. */
 const deepest = 1000
@@ -17,7 +16,7 @@ const nothing = Symbol('left out')
 /**
  * The value in a form that can be sent to another process. Plain data, dates, maps, sets and bytes are
  * preserved; everything else is converted as by JSON: functions are left out, and an instance of a class
- * becomes its `toJSON()` or its fields. Values that need no change are not copied.
+ * becomes its `toJSON()` or its fields. The result shares no list, map, set or record with the value.
  *
  * @throws RangeError when the value is nested too deeply
  */
@@ -48,7 +47,7 @@ export function sendSamples<T>(
 }
 
 class Reduction {
-  /** Objects so far, so that cycles end and an object that is used twice stays one object. */
+  /** What each object becomes, so that cycles end and an object that is used twice stays one object. */
   readonly #known = new Map<object, unknown>()
   #depth = 0
 
@@ -57,148 +56,82 @@ class Reduction {
     if (typeof value !== 'object' || value === null) return value
     if (this.#known.has(value)) return this.#known.get(value)
     if (this.#depth === deepest) throw new RangeError('nested too deeply to be sent')
-    this.#known.set(value, value)
     this.#depth += 1
     const result = this.#object(value)
     this.#depth -= 1
-    if (result !== value) this.#known.set(value, result)
+    this.#known.set(value, result)
     return result
   }
 
   #object(value: object): unknown {
-    // A proxy looks like its target, and cannot be cloned.
-    const mustCopy = types.isProxy(value)
-    if (Array.isArray(value)) return this.#list(value, mustCopy)
+    if (Array.isArray(value)) return this.#list(value)
     if (types.isMap(value)) return this.#map(value)
-    if (types.isSet(value)) return new Set(this.#list([...value], true))
+    if (types.isSet(value)) return this.#set(value)
     if (types.isDate(value)) return value
     if (ArrayBuffer.isView(value)) return isOwnBytes(value) ? value : nothing
     const { toJSON } = value as { toJSON?: unknown }
-    if (typeof toJSON === 'function') return this.#read(value, toJSON as () => unknown)
-    return this.#fields(value, mustCopy || !isPlain(value))
+    if (typeof toJSON !== 'function') return this.#fields(value)
+    // What the object becomes is not known yet: it is left out where its own `toJSON()` returns a part that contains it.
+    this.#known.set(value, nothing)
+    const given = read(() => toJSON.call(value) as unknown)
+    return given === value ? this.#fields(value) : this.value(given)
   }
 
   /** Null for what is left out, so that the others stay in place. */
-  #list(items: readonly unknown[], mustCopy: boolean): readonly unknown[] {
-    let changed = mustCopy
-    const list = Array.from(items, (item) => {
-      const sent = this.value(item)
-      if (sent !== item) changed = true
-      return sent === nothing ? null : sent
-    })
-    return changed ? list : items
+  #list(items: readonly unknown[]): unknown[] {
+    const list = this.#begin<unknown[]>(items, [])
+    for (const item of items) list.push(orNull(this.value(item)))
+    return list
   }
 
   #map(map: ReadonlyMap<unknown, unknown>): Map<unknown, unknown> {
-    const entries = [...map].map(([key, item]) => [this.value(key), this.value(item)] as const)
-    return new Map(entries.filter(([key, item]) => key !== nothing && item !== nothing))
+    const sent = this.#begin(map, new Map<unknown, unknown>())
+    for (const [key, item] of map) {
+      const entry = [this.value(key), this.value(item)] as const
+      if (!entry.includes(nothing)) sent.set(...entry)
+    }
+    return sent
   }
 
-  #fields(fields: object, mustCopy: boolean): object {
-    let changed = mustCopy
-    const entries: [string, unknown][] = []
+  #set(set: ReadonlySet<unknown>): Set<unknown> {
+    const sent = this.#begin(set, new Set<unknown>())
+    for (const item of set) sent.add(orNull(this.value(item)))
+    return sent
+  }
+
+  #fields(fields: object): object {
+    const sent = this.#begin<Record<string, unknown>>(fields, {})
     for (const key of Object.keys(fields)) {
-      const property = Object.getOwnPropertyDescriptor(fields, key)
-      const isGetter = property?.get !== undefined
-      // Read once, because a getter may throw the next time.
-      const sent = isGetter
-        ? this.#read(fields, () => (fields as Record<string, unknown>)[key])
-        : this.value(property?.value)
-      if (isGetter || sent !== property?.value) changed = true
-      if (sent !== nothing) entries.push([key, sent])
+      const value = this.value(read(() => (fields as Record<string, unknown>)[key]))
+      // Not assigned, because a field may be named __proto__.
+      if (value !== nothing) Object.defineProperty(sent, key, { value, ...ofField })
     }
-    return changed ? Object.fromEntries(entries) : fields
+    return sent
   }
 
-  /** The value of a getter of user code; nothing when it throws. */
-  #read(of: object, get: () => unknown): unknown {
-    let given: unknown
-    try {
-      given = get.call(of)
-    } catch {
-      return nothing
-    }
-    return this.value(given)
+  /** Notes the copy of an object before it is filled, because a part of the object may refer to it. */
+  #begin<T extends object>(original: object, copy: T): T {
+    this.#known.set(original, copy)
+    return copy
   }
+}
+
+const ofField = { configurable: true, enumerable: true, writable: true }
+
+/** The value that user code gives; it is left out when the code throws. */
+function read(get: () => unknown): unknown {
+  try {
+    return get()
+  } catch {
+    return nothing
+  }
+}
+
+function orNull(value: unknown): unknown {
+  return value === nothing ? null : value
 }
 
 /** Bytes that are shared with other threads, or were transferred, cannot be cloned. */
 function isOwnBytes({ buffer }: ArrayBufferView): boolean {
   return types.isArrayBuffer(buffer) && !buffer.detached
-}
-
-function isPlain(value: object): boolean {
-  const prototype: unknown = Object.getPrototypeOf(value)
-  return prototype === Object.prototype || prototype === null
-}
-
-/** A thrown value, in a form that any process can read. */
-export type SentError =
-  | { readonly value: unknown }
-  | {
-      readonly name: string
-      readonly message: string
-      readonly stack: string
-      /** Of an OsmosisError, its fields. */
-      readonly osmosis?: Pick<OsmosisError, 'code' | 'status' | 'retryAfterMs' | 'shouldRetry'>
-      readonly cause?: SentError
-    }
-
-/** Deeper causes add no information, and may be a cycle. */
-const deepestCause = 8
-
-/** Never throws. */
-export function sendError(thrown: unknown): SentError {
-  try {
-    return sentWith(thrown, 0)
-  } catch {
-    // Getters and proxies are user code as well, and may throw.
-    return { value: errorMessage(thrown) }
-  }
-}
-
-function sentWith(thrown: unknown, depth: number): SentError {
-  if (!(thrown instanceof Error)) return { value: portable(thrown) }
-  const { cause } = thrown
-  return {
-    name: text(thrown.name),
-    message: text(thrown.message),
-    stack: text(thrown.stack),
-    ...(isOsmosisError(thrown) ? { osmosis: fieldsOf(thrown) } : {}),
-    ...(cause === undefined || depth === deepestCause ? {} : { cause: sentWith(cause, depth + 1) }),
-  }
-}
-
-/** Restores the error, as an OsmosisError if it was one, otherwise with its name and stack. */
-export function receiveError(sent: SentError): unknown {
-  if ('value' in sent) return sent.value
-  const options = sent.cause === undefined ? {} : { cause: receiveError(sent.cause) }
-  const error = sent.osmosis
-    ? new OsmosisError(sent.osmosis.code, sent.message, {
-        ...definedFields(sent.osmosis),
-        ...options,
-      })
-    : new Error(sent.message, options)
-  if (sent.osmosis === undefined) Object.defineProperty(error, 'name', { value: sent.name })
-  return Object.defineProperty(error, 'stack', { value: sent.stack })
-}
-
-function fieldsOf(error: OsmosisError): Extract<SentError, { name: string }>['osmosis'] & {} {
-  const { code, status, retryAfterMs, shouldRetry } = error
-  return portable({ code, status, retryAfterMs, shouldRetry }) as ReturnType<typeof fieldsOf>
-}
-
-function definedFields({
-  status,
-  retryAfterMs,
-  shouldRetry,
-}: Pick<OsmosisError, 'status' | 'retryAfterMs' | 'shouldRetry'>): ConstructorParameters<
-  typeof OsmosisError
->[2] {
-  return { retryAfterMs, shouldRetry, ...(status === undefined ? {} : { status }) }
-}
-
-/** User code may put any value into the fields of an error; long text is truncated. */
-function text(value: unknown): string {
-  return typeof value === 'string' ? beginningOf(value, longErrorTextBytes) : ''
 }

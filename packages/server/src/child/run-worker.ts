@@ -20,7 +20,8 @@ import {
   ignoreBrokenPipe,
   keepListeners,
 } from '../containment/contain-user-code.ts'
-import { sendError, receiveError, sendSamples, type SentError } from './portable-values.ts'
+import { sendSamples } from './portable-values.ts'
+import { sendError, receiveError, type SentError } from './sent-errors.ts'
 import { sendEvent, sendFailure } from './sent-events.ts'
 import { ParentChannel, type LaterMessage } from './parent-channel.ts'
 import type { GuardData } from './guard-thread.ts'

@@ -7,7 +7,8 @@ import type {
   WorkflowOutcome,
 } from '@osmosis/protocol'
 
-import { receiveError, sendError, sendSamples, type SentError } from './portable-values.ts'
+import { sendSamples } from './portable-values.ts'
+import { receiveError, sendError, type SentError } from './sent-errors.ts'
 
 // The events of a rollout in a form that another process can read, and that a queue can store.
 

@@ -1,7 +1,7 @@
 import type { EgressOptions, RolloutSample } from '@osmosis/core'
 import type { RolloutRequest } from '@osmosis/protocol'
 
-import type { SentError } from './portable-values.ts'
+import type { SentError } from './sent-errors.ts'
 import type { SentRolloutEvent } from './sent-events.ts'
 
 // Messages between a parent and its workers. A rollout may be executed more than once, and an id may be

@@ -12,7 +12,8 @@ import {
   type SamplesById,
 } from '@osmosis/protocol'
 
-import { isTooDeep, sendError, type SentError } from '../portable-values.ts'
+import { isTooDeep } from '../portable-values.ts'
+import { sendError, type SentError } from '../sent-errors.ts'
 import { byId, receiveGrading, receiveWorkflow, type SentRolloutEvent } from '../sent-events.ts'
 import type { ParentMessage, ExecutionMessage } from '../worker-messages.ts'
 

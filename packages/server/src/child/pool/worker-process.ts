@@ -8,7 +8,8 @@ import { runInRollout, type RolloutScope } from '../../containment/user-code.ts'
 import { runOutsideRollout } from '@osmosis/core/http'
 
 import { exitReportPipe } from '../exit-report.ts'
-import { portable, receiveError } from '../portable-values.ts'
+import { portable } from '../portable-values.ts'
+import { receiveError } from '../sent-errors.ts'
 import type {
   ParentMessage,
   ProcessUsage,
