@@ -69,6 +69,7 @@ export const workflowScripts = {
     throw Object.assign(new Error('holds a socket'), { socket: { write: () => {} } })
   },
   'throws-cycle': () => {
+    // oxlint-disable-next-line typescript/only-throw-error -- users do
     throw uncloneableCycle('holds itself')
   },
   // As the errors of HTTP clients refer to their request.

@@ -377,7 +377,7 @@ describe('an answer of the policy', () => {
   it.each([
     ['at once', (all: string) => [all]],
     // Only the end, because each byte is a piece.
-    ['byte by byte', (all: string) => [all.slice(0, -100), ...all.slice(-100)]],
+    ['byte by byte', (all: string) => [all.slice(0, -100), ...all.slice(-100).split('')]],
   ])('is asked once when it begins behind many comments, and breaks, %s', async (_how, cut) => {
     const begun = `${': ping\n\n'.repeat(1000)}data: {"id":"x","choices":[{"index":0,"delta":{"content":"Hel`
     const policy = await startPolicyEndpoint((response) => {
