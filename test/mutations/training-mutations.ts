@@ -539,7 +539,7 @@ export const trainingMutations: readonly Mutation[] = [
     ['an imitation has a drift of 0', 'drift = None', 'drift = torch.zeros(1)'],
   ]),
   ...mutationsOf(
-    'packages/train/learner/bodies.py',
+    'packages/train/learner/folders.py',
     [`${train}/local-learner.test.ts`],
     [['a full disk is an error like any other', '(errno.ENOSPC, errno.EDQUOT, errno.EFBIG)', '()']],
   ),

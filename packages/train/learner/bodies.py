@@ -1,12 +1,8 @@
-"""Bodies of requests and answers, and the folders that requests name."""
-import contextlib
-import errno
+"""Bodies of requests and answers."""
 import json
 import math
 import os
 import re
-import shutil
-import uuid
 from pathlib import Path
 
 import torch
@@ -81,7 +77,7 @@ def read_json(data):
     except ValueError as error:
         raise Problem(400, f"The body is not JSON: {error}") from error
     if not isinstance(body, dict):
-        raise Problem(400, "The body must be a JSON object.")
+        raise Problem(400, f"The body must be a JSON object; it is {_shown(body)}.")
     return body
 
 
@@ -128,14 +124,14 @@ def _shown(value):
 
 def read_list(body, name):
     if not isinstance(body.get(name), list) or not body[name]:
-        raise Problem(400, f"`{name}` must be a list with at least one element.")
+        raise Problem(400, f"`{name}` must be a list with at least one element; it is {_shown(body.get(name))}.")
     return body[name]
 
 
 def read_folder(body):
     folder = body.get("folder")
     if not isinstance(folder, str) or not os.path.isabs(folder) or "\0" in folder or os.path.normpath(folder) in ("/", "//"):
-        raise Problem(400, "`folder` must be an absolute path.")
+        raise Problem(400, f"`folder` must be the absolute path of a folder below /; it is {_shown(folder)}.")
     return Path(os.path.normpath(folder))
 
 
@@ -145,7 +141,8 @@ def read_tools(tools):
         return isinstance(function, dict) and isinstance(function.get("name"), str) and isinstance(function.get("parameters") or {}, dict)
 
     if not isinstance(tools or [], list) or not all(map(is_function, tools or [])):
-        raise Problem(400, "`tools` must be a list, and each of them a function with a name; `parameters` is a JSON schema.")
+        raise Problem(400, "`tools` must be a list, and each of them a function with a name; `parameters` is a JSON schema. "
+                      f"It is {_shown(tools)}.")
     return tools or []
 
 
@@ -187,17 +184,17 @@ def read_offered(body):
 def read_stop(stop):
     texts = [stop] if isinstance(stop, str) else stop or []
     if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
-        raise Problem(400, "`stop` must be a text or a list of texts that are not empty.")
+        raise Problem(400, f"`stop` must be a text or a list of texts that are not empty; it is {_shown(stop)}.")
     return texts
 
 
 def read_messages(messages):
     if not isinstance(messages, list) or not messages:
-        raise Problem(400, "`messages` must be a list with at least one message.")
+        raise Problem(400, f"`messages` must be a list with at least one message; it is {_shown(messages)}.")
     read = []
     for at, message in enumerate(messages):
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise Problem(400, f"messages[{at}] must be an object with a `role`.")
+            raise Problem(400, f"messages[{at}] must be an object with a `role`; it is {_shown(message)}.")
         content = message.get("content")
         if isinstance(content, list):
             texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
@@ -216,53 +213,3 @@ def read_messages(messages):
 def _is_call(call):
     function = call.get("function") if isinstance(call, dict) else None
     return isinstance(function, dict) and isinstance(function.get("name"), str) and isinstance(function.get("arguments"), (str, dict))
-
-
-def aside(folder):
-    return folder.with_name(folder.name + ".previous")
-
-
-@contextlib.contextmanager
-def replacing(folder):
-    """A temporary folder that takes the place of `folder` once it is whole."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = folder.with_name(f"{folder.name}.{uuid.uuid4().hex[:8]}.partial")
-    temporary.mkdir()
-    try:
-        yield temporary
-    except BaseException as error:
-        free = shutil.disk_usage(temporary).free
-        shutil.rmtree(temporary, ignore_errors=True)
-        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise Problem(507, f"Cannot write to {folder}: the disk is full or has a limit. {free // 2**20} MiB are free there. Free some, and "
-                          "continue with the training.", "disk_full") from error
-        raise
-    if folder.exists():
-        shutil.rmtree(aside(folder), ignore_errors=True)
-        folder.rename(aside(folder))
-    temporary.rename(folder)
-    shutil.rmtree(aside(folder), ignore_errors=True)
-
-
-class PatientFile:
-    """A file for `torch.save`, which ends the process when it cannot write: the error is raised by `finish`."""
-
-    def __init__(self, file):
-        self.file, self.error = file, None
-
-    def write(self, data):
-        try:
-            if self.error is None:
-                self.file.write(data)
-        except OSError as error:
-            self.error = error
-        return len(data)
-
-    def flush(self):
-        pass
-
-    def finish(self):
-        if self.error:
-            raise self.error
-        self.file.flush()
-        os.fsync(self.file.fileno())

@@ -56,8 +56,9 @@ from pathlib import Path
 import torch
 from answers import Conversations, parse_answer, tool_family
 from bodies import (
-    PatientFile, Problem, aside, check_sampling, is_number, out_of_memory, read_count, read_folder, read_json, read_length, read_list,
-    read_messages, read_number, read_object, read_offered, read_stop, read_temperature, replacing, stream)
+    Problem, check_sampling, is_number, out_of_memory, read_count, read_folder, read_json, read_length, read_list, read_messages, read_number,
+    read_object, read_offered, read_stop, read_temperature, stream)
+from folders import PatientFile, aside, replacing
 from heap import return_freed_memory
 from loggers import SERVICES, Loggers
 from memory import plan_memory

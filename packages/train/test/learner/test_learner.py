@@ -1,4 +1,5 @@
 """Tests of learner.py over HTTP, with the tiny policy: python3 test_learner.py"""
+import errno
 import http.client
 import json
 import os
@@ -14,6 +15,7 @@ import urllib.error
 import urllib.request
 from argparse import Namespace
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parent))
 from learner_process import HERE, KEY, LEARNER, READ_NOTE, LearnerProcess, question, sequence
@@ -24,6 +26,7 @@ import bounded
 import sampling
 import torch
 from bodies import Problem
+from folders import replacing
 from learner import Learner
 from memory import MemoryPlan
 
@@ -57,6 +60,25 @@ class WithPolicy(unittest.TestCase):
     def setUp(self):
         self.learner = shared
         self.learner.post("/load", {"folder": f"{folder.name}/start"})
+
+
+class FullDisk(unittest.TestCase):
+    def test_is_named_when_it_refuses_the_folder_itself(self):
+        with tempfile.TemporaryDirectory() as there:
+            target = Path(there, "step", "saved")
+            for made in ("step", "saved"):  # the parent, and the temporary folder
+                real = Path.mkdir
+
+                def refuse(path, *args, made=made, real=real, **options):
+                    if path.name.startswith(made):
+                        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+                    return real(path, *args, **options)
+
+                with self.subTest(made), mock.patch.object(Path, "mkdir", refuse), self.assertRaises(Problem) as raised:
+                    with replacing(target):
+                        self.fail("began to write")
+                self.assertEqual((raised.exception.status, raised.exception.body["error"]["code"]), (507, "disk_full"))
+                self.assertRegex(str(raised.exception), r"^Cannot write to .*saved: the disk is full or has a limit\. \d+ MiB are free there\.")
 
 
 @unittest.skipUnless(sys.platform == "linux", "glibc has these heaps")
