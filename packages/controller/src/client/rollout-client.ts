@@ -61,7 +61,7 @@ export interface RolloutClient extends AsyncDisposable {
    * Resolves when the server has no active rollout of any caller; polls every second. Retries while the server
    * is unreachable.
    *
-   * @throws OsmosisError with code `timeout`, `unauthorized`, or `protocol_error` when the answer is
+   * @throws OsmosisError with code `invalid_request`, `timeout`, `unauthorized`, or `protocol_error` when the answer is
    * incomplete or the server was restarted; the reason of `signal`
    */
   waitIdle(options?: WaitIdleOptions): Promise<IdleReport>

@@ -39,7 +39,8 @@ export async function drain(
 ): Promise<DrainReport> {
   const parsed = drainRequestSchema.safeParse({ timeout_sec: timeoutSeconds })
   if (!parsed.success) {
-    throw new OsmosisError('invalid_request', 'timeoutSeconds must be a number from 0 to 300.')
+    const message = `timeoutSeconds must be a number from 0 to 300, got ${timeoutSeconds}.`
+    throw new OsmosisError('invalid_request', message)
   }
   const request = { path: '/drain', body: parsed.data }
   const limitMs = (timeoutSeconds + 5) * 1000
@@ -68,6 +69,10 @@ export async function waitIdle(
   options: { timeoutSeconds: number; processId?: string | undefined; signal: AbortSignal },
 ): Promise<IdleReport> {
   const { timeoutSeconds, signal } = options
+  if (!(timeoutSeconds >= 0)) {
+    const message = `timeoutSeconds must be a number of at least 0, got ${timeoutSeconds}.`
+    throw new OsmosisError('invalid_request', message)
+  }
   let { processId } = options
   let last = 'It gave no answer.'
   const late = (): OsmosisError => {
@@ -81,7 +86,8 @@ export async function waitIdle(
         processId ??= seen.processId
         if (seen.processId !== processId) throw restarted(processId, seen.processId)
         if (activeRollouts === 0) return seen
-        last = `${activeRollouts} rollouts were active.`
+        last =
+          activeRollouts === 1 ? '1 rollout was active.' : `${activeRollouts} rollouts were active.`
       } catch (error) {
         limited.throwIfAborted()
         if (!isTransient(error)) throw error

@@ -27,7 +27,7 @@ describe('draining a server', () => {
     const { server, client } = await connect()
     await expect(client.drain({ timeoutSeconds })).rejects.toMatchObject({
       code: 'invalid_request',
-      message: 'timeoutSeconds must be a number from 0 to 300.',
+      message: `timeoutSeconds must be a number from 0 to 300, got ${timeoutSeconds}.`,
     })
     expect(server.requests).toStrictEqual([])
   })
@@ -81,10 +81,19 @@ describe('waiting until a server is idle', () => {
   it('gives up when its time is over, and says what was active', async () => {
     const { server, client } = await connect()
     server.active = 3
-    await expect(client.waitIdle({ timeoutSeconds: 0.2 })).rejects.toMatchObject({
+    await expect(client.waitIdle({ timeoutSeconds: 1 })).rejects.toMatchObject({
       code: 'timeout',
-      message: 'The rollout server was not idle within 0.2 s. 3 rollouts were active.',
+      message: 'The rollout server was not idle within 1 s. 3 rollouts were active.',
     })
+  })
+
+  it.each([-1, Number.NaN])('refuses a time of %d s', async (timeoutSeconds) => {
+    const { server, client } = await connect()
+    await expect(client.waitIdle({ timeoutSeconds })).rejects.toMatchObject({
+      code: 'invalid_request',
+      message: `timeoutSeconds must be a number of at least 0, got ${timeoutSeconds}.`,
+    })
+    expect(server.requests).toStrictEqual([])
   })
 
   it('ends with its signal', async () => {
