@@ -59,7 +59,10 @@ function trainingFlags(command: Command) {
     .option('--max-length <tokens>', 'maximum number of tokens in a conversation', countFrom(16))
     .optionsGroup(groups.run)
     .option('--name <name>', 'name of the training (default: that of the config)')
-    .option('--fresh', 'start a new training; an existing one is renamed to <name>.1')
+    .option(
+      '--fresh',
+      'start a new training; an existing one is renamed to <name> and the next free number, such as <name>.1',
+    )
     .option('--dry-run', 'print the plan without starting')
     .optionsGroup(groups.output)
     .option(

@@ -180,7 +180,7 @@ function otherInputs(name: string, changed: readonly InputGroup[]): OsmosisError
     ? ` If only the grader has changed, osmosis eval regrade ${name} grades the stored samples again.`
     : ''
   return invalid(
-    `The run ${name} cannot be resumed: since it started, these have changed: ${groups}. Pass --fresh to start a new run, which renames the old one to ${name}.1, or another --name.${regrade}`,
+    `The run ${name} cannot be resumed: since it started, these have changed: ${groups}. Pass --fresh to start a new run, which renames the old one to ${name} and the next free number, such as ${name}.1, or pass another --name.${regrade}`,
   )
 }
 
