@@ -126,8 +126,11 @@ describe('a transport', () => {
     const server = await startPolicyEndpoint((response) => sendJson(response, 200, {}))
     const dispatcher = new Agent({ connections: 1 })
     onTestFinished(async () => dispatcher.destroy())
+    const opened: string[] = []
+    dispatcher.on('connect', ({ origin }) => opened.push(origin))
     const transport = createTransport({ ...words, dispatcher })
     await text((await transport.post(server.url, post)).body)
+    expect(opened).toEqual([new URL(server.url).origin])
     await transport.close()
     expect(dispatcher.destroyed).toBe(false)
   })
