@@ -125,6 +125,17 @@ describe('the focus', () => {
   })
 })
 
+it('a bar of the timeline shows its step again when the reader has scrolled away', async () => {
+  const { page } = await open('#/run/airline-base?sel=0.2')
+  const bar = reader(page).locator('.timeline button').last()
+  for (let clicks = 0; clicks < 2; clicks += 1) {
+    await bar.click()
+    await expect.poll(() => topOf(said(page))).toBeGreaterThan(200)
+    await press(page, 'Home')
+    await expect.poll(() => topOf(said(page))).toBe(0)
+  }
+})
+
 describe('arrow keys and Space', () => {
   it('scroll the transcript and the findings that have the focus, and select no other rollout', async () => {
     const { page } = await open('#/run/airline-base?sel=0.2')

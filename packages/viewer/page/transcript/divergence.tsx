@@ -12,7 +12,7 @@ import type { ItemEnding } from '../../src/wire.ts'
 import { rewardText } from '../format.ts'
 import { Dot } from '../parts/dot.tsx'
 import { Failure } from './failure.tsx'
-import { Step } from './step.tsx'
+import { Step } from './steps/step.tsx'
 import { Verdict } from './verdict.tsx'
 
 interface DivergenceProps {

@@ -1,69 +1,31 @@
 import { callsBeside, counterpartOf, runOutputOf } from '@osmosis/eval/analysis'
-import type { Trajectory, TrajectoryStep } from '@osmosis/protocol/trajectory'
+import type { Trajectory } from '@osmosis/protocol/trajectory'
 import type { JSX, RefObject } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 
-import type { ItemEnding, TranscriptAnswer } from '../../src/wire.ts'
+import type { ItemEnding } from '../../src/wire.ts'
 import { type Keys, useKeys } from '../keys.ts'
 import type { Go, Route } from '../route.ts'
 import type { ItemProps } from '../parts/dot.tsx'
 import type { DisplayedRun } from '../run/use-run.ts'
-import type { Source, OmittedTranscript } from '../source/source.ts'
+import type { Source } from '../source/source.ts'
 import { Block, Raw } from '../text/block.tsx'
 import { Boundary } from '../text/boundary.tsx'
 import { Failure } from './failure.tsx'
 import { Divergence } from './divergence.tsx'
 import { NoteForm, noteFieldId, type OnNote } from '../note/note-form.tsx'
 import { ReaderHead } from './reader-head.tsx'
-import { isNotable, kindOf } from './step-facts.ts'
-import { Step } from './step.tsx'
+import { isNotable } from './steps/step-facts.ts'
+import { Step } from './steps/step.tsx'
+import { Timeline } from './steps/timeline.tsx'
+import {
+  absenceText,
+  endingOf,
+  type TranscriptState,
+  trajectoryOf,
+  useTranscript,
+} from './transcript-state.ts'
 import { Verdict } from './verdict.tsx'
-
-/** More bars than this have no gaps between them. */
-const maxBarsWithGaps = 120
-
-/** A bar for each step, as wide as its tokens, red where a tool failed. */
-function Timeline({
-  steps,
-  at,
-  onGo,
-}: {
-  steps: readonly TrajectoryStep[]
-  /** The id of the selected step; 0 for none. */
-  at: number
-  onGo: (stepId: number) => void
-}): JSX.Element {
-  const written = steps.map((step) => step.metrics?.completion_tokens ?? 8)
-  const most = Math.max(1, ...written)
-  return (
-    <div
-      class={`timeline${steps.length > maxBarsWithGaps ? ' dense' : ''}`}
-      role="group"
-      aria-label="Steps"
-    >
-      {steps.map((step, index) => (
-        <button
-          key={step.step_id}
-          // Hundreds of bars are not in the tab order; n, p and the scroll bar remain.
-          tabIndex={steps.length > maxBarsWithGaps ? -1 : 0}
-          class={kindOf(step)}
-          style={{ flexGrow: 1 + (5 * (written[index] ?? 0)) / most }}
-          title={titleOf(step)}
-          aria-label={titleOf(step)}
-          aria-current={step.step_id === at ? 'step' : undefined}
-          onClick={() => onGo(step.step_id)}
-        />
-      ))}
-    </div>
-  )
-}
-
-function titleOf(step: TrajectoryStep): string {
-  const called = step.tool_calls?.map(({ function_name: name }) => name).join(', ')
-  const tokens = step.metrics?.completion_tokens
-  const cost = tokens === undefined || tokens === null ? '' : `, ${tokens} tokens`
-  return `Step ${step.step_id}: ${called || step.source}${cost}`
-}
 
 export interface ReaderProps {
   readonly source: Source
@@ -207,15 +169,15 @@ function Conversation({
   const { steps } = trajectory
   const [at, setAt] = useState(0)
   const list = useRef<HTMLDivElement>(null)
-  useEffect(() => {
-    const step = list.current?.querySelector(`[data-step="${at}"]`)
-    // Twice, because steps get their height only when they come into view.
-    step?.scrollIntoView({ block: 'start' })
-    requestAnimationFrame(() => step?.scrollIntoView({ block: 'start' }))
-  }, [at])
   const marks = steps.filter(isNotable).map(({ step_id: id }) => id)
   const goTo = (id: number | undefined): void => {
-    if (id !== undefined) setAt(id)
+    if (id === undefined) return
+    setAt(id)
+    // Not in an effect: who scrolled away and selects the same step again wants to see it again.
+    const step = list.current?.querySelector(`[data-step="${id}"]`)
+    step?.scrollIntoView({ block: 'start' })
+    // Twice, because steps get their height only when they come into view.
+    requestAnimationFrame(() => step?.scrollIntoView({ block: 'start' }))
   }
   useKeys({
     n: () => goTo(marks.find((id) => id > at)),
@@ -224,7 +186,7 @@ function Conversation({
   return (
     <>
       <Boundary of={steps} instead={() => null}>
-        <Timeline steps={steps} at={at} onGo={setAt} />
+        <Timeline steps={steps} at={at} onGo={goTo} />
       </Boundary>
       <div class="steps" ref={list} tabIndex={0} role="region" aria-label="What was said">
         <Boundary of={ending} instead={() => ending?.error}>
@@ -283,78 +245,4 @@ function Absent({
       )}
     </div>
   )
-}
-
-/** The sample of this name, or else the first one. */
-function trajectoryOf(transcript: TranscriptState, sample: string | undefined): Trajectory | null {
-  if (transcript.state !== 'found') return null
-  const { samples } = transcript
-  if (sample !== undefined && Object.hasOwn(samples, sample)) return samples[sample] ?? null
-  return Object.values(samples)[0] ?? null
-}
-
-/** The transcript of an item, or why it is not shown. */
-type TranscriptState =
-  | TranscriptAnswer
-  | OmittedTranscript
-  | { readonly state: 'loading' }
-  | { readonly state: 'failed'; readonly problem: string }
-
-/** Reads the transcript of an item. The previous one stays until the next is loaded. */
-function useTranscript(
-  source: Source,
-  { name, table }: Pick<DisplayedRun, 'name' | 'table'>,
-  item: number | null,
-): TranscriptState {
-  const [state, setState] = useState<TranscriptState>({ state: 'loading' })
-  const { row, attempt, endedSeconds } = table.document.columns
-  // An item that ends again has another transcript.
-  const ended = item === null ? null : endedSeconds[item]
-  useEffect(() => {
-    if (item === null) return undefined
-    let isCancelled = false
-    const show = (next: TranscriptState): void => {
-      if (!isCancelled) setState(next)
-    }
-    source.transcript(name, [row[item] ?? 0, attempt[item] ?? 0]).then(show, (error: unknown) => {
-      show({ state: 'failed', problem: error instanceof Error ? error.message : String(error) })
-    })
-    return () => {
-      isCancelled = true
-    }
-  }, [source, name, item, ended])
-  return state
-}
-
-/** How the item ended; null while unknown. */
-function endingOf(transcript: TranscriptState): ItemEnding | null {
-  return 'ending' in transcript ? transcript.ending : null
-}
-
-/** Why there is nothing to read. */
-function absenceText(transcript: TranscriptState): readonly [title: string, detail: string] {
-  switch (transcript.state) {
-    case 'silent':
-      return ['No conversation', 'The rollout ended before it called the policy.']
-    case 'missing':
-      return [
-        'The transcript is missing',
-        'Its file was removed. Figures still include the rollout.',
-      ]
-    case 'damaged':
-      return [
-        'The transcript is damaged',
-        'Its file was changed or is damaged. Figures still include the rollout.',
-      ]
-    case 'omitted':
-      return [
-        'Not in this report',
-        'Export the report with --transcripts all to include every transcript.',
-      ]
-    case 'failed':
-      return ['The transcript cannot be read', transcript.problem]
-    case 'found':
-    case 'loading':
-      return ['', '']
-  }
 }

@@ -13,11 +13,11 @@ import type { TrajectoryStep, TrajectoryToolCall } from '@osmosis/protocol/traje
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 
-import { duration, oneLine } from '../format.ts'
-import { usePrinting } from '../media/printing.ts'
-import { Block } from '../text/block.tsx'
-import { Boundary, plainText } from '../text/boundary.tsx'
-import { LongText } from '../text/long-text.tsx'
+import { duration, oneLine } from '../../format.ts'
+import { usePrinting } from '../../media/printing.ts'
+import { Block } from '../../text/block.tsx'
+import { Boundary, plainText } from '../../text/boundary.tsx'
+import { LongText } from '../../text/long-text.tsx'
 import { finishReason, latency, rewrittenFrom, rewroteHistory } from './step-facts.ts'
 
 interface StepProps {
