@@ -40,10 +40,17 @@ describe.each(documents)('%s', (document) => {
   }
 })
 
-it.each(['AGENTS.md', 'docs/architecture.md'])('%s names files that are there', (document) => {
-  const named = [...read(document).matchAll(/`((?:packages|test|scripts|examples)\/[^`<*\s]*)`/g)]
-  const missing = named.filter(([, file = '']) => !existsSync(path.join(root, file)))
-  expect(missing.map(([, file]) => file)).toEqual([])
+it.each([
+  ['AGENTS.md', /`((?:packages|test|scripts|examples)\/[^`<*\s]*)`/g, ''],
+  // Its paths begin with the name of a package, as it says, or else in the root.
+  ['docs/architecture.md', /`([a-z][\w-]*\/[^`<*{\s]*)`/g, 'packages'],
+])('%s names files that are there', (document, pattern, folder) => {
+  const named = [...read(document).matchAll(pattern)].map(([, file = '']) => file)
+  const missing = named.filter(
+    (file) => ![root, path.join(root, folder)].some((from) => existsSync(path.join(from, file))),
+  )
+  expect(named.length).toBeGreaterThan(30)
+  expect(missing).toEqual([])
 })
 
 /** What the `npm install` lines of a text install. */
