@@ -1,7 +1,10 @@
 import { answerMutations } from './answer-mutations.ts'
 import { figureMutations } from './figure-mutations.ts'
 import { learnerModelMutations, learnerMutations } from './learner-mutations.ts'
+import { modelMutations } from './model-mutations.ts'
 import type { Mutation } from './mutation.ts'
+import { proxyMutations } from './proxy-mutations.ts'
+import { queueMutations } from './queue-mutations.ts'
 import { recordMutations } from './record-mutations.ts'
 import { rewardMutations } from './reward-mutations.ts'
 import { rowMutations } from './row-mutations.ts'
@@ -21,7 +24,10 @@ const isOfUpdates = ({ tests }: Mutation): boolean =>
 export const mutationAreas: Readonly<Record<string, readonly Mutation[]>> = {
   wire: wireMutations,
   server: serverMutations,
+  queue: queueMutations,
   answers: answerMutations,
+  proxy: proxyMutations,
+  models: modelMutations,
   record: recordMutations,
   trajectory: trajectoryMutations,
   rewards: rewardMutations,

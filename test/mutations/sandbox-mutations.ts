@@ -8,7 +8,7 @@ const workFolder = { tests: ['packages/server/test/execution/work-folder.test.ts
 
 const container = { tests: ['packages/docker-sandbox/test/hostile-container.test.ts'] }
 
-/** What the code of a model leaves behind, and servers whose disk is full or does not answer. */
+/** What the code of a model leaves behind, and disks that are full or do not answer. */
 export const sandboxMutations: readonly Mutation[] = [
   {
     name: 'sandbox: a FIFO blocks a thread',
@@ -60,104 +60,6 @@ export const sandboxMutations: readonly Mutation[] = [
     from: "if (!isOsmosisError(error) || error.code !== 'storage_error') return error",
     to: 'if (isOsmosisError(error)) return error',
     tests: ['packages/cli/test/full-disk.test.ts'],
-  },
-  {
-    name: 'server: a server without threads is healthy',
-    file: 'packages/server/src/http/shell-routes.ts',
-    from: 'if (watch.silentSeconds < longestSilence) return',
-    to: 'if (watch.silentSeconds >= 0) return',
-    tests: ['packages/cli/test/frozen-server.test.ts'],
-  },
-  {
-    name: 'server: health checks are refused when its connections are taken',
-    file: 'packages/server/src/process/connection-places.ts',
-    from: '    if (/^\\/health(?:$|\\?)/.test(url)) return false\n',
-    to: '',
-    tests: ['packages/server/test/http-limits.test.ts'],
-  },
-  {
-    name: 'queue: a Redis that became a replica keeps its connections',
-    file: 'packages/bullmq/src/connection/queue-connection.ts',
-    from: '      reconnectOnError: isFromAnother,\n',
-    to: '',
-    tests: ['packages/bullmq/test/broken-connections.test.ts'],
-  },
-  {
-    name: 'queue: outcomes are told before a replica has them',
-    file: 'packages/bullmq/src/connection/replication.ts',
-    from: "    if (this.#standing === 'alone') return\n    // A primary",
-    to: '    if (losses >= 0) return\n    // A primary',
-    tests: ['packages/bullmq/test/failovers.test.ts'],
-  },
-  {
-    name: 'queue: what was confirmed by another connection is confirmed',
-    file: 'packages/bullmq/src/connection/replication.ts',
-    from: '        if (since === this.#losses) return\n',
-    to: '        return\n',
-    tests: ['packages/bullmq/test/replication.test.ts'],
-  },
-  {
-    name: 'queue: a primary that has just changed is looked at once a second',
-    file: 'packages/bullmq/src/connection/replication.ts',
-    from: 'if (!isSettled || performance',
-    to: 'if (performance',
-    tests: ['packages/bullmq/test/replication.test.ts'],
-  },
-  {
-    name: 'queue: a Redis that says nothing of replicas has none',
-    file: 'packages/bullmq/src/connection/replication.ts',
-    from: "    if (told === '') return\n",
-    to: '',
-    tests: ['packages/bullmq/test/replication.test.ts'],
-  },
-  {
-    name: 'queue: a password ends at the first @',
-    file: 'packages/protocol/src/wire/redis-address.ts',
-    from: "rest.lastIndexOf('@')",
-    to: "rest.indexOf('@')",
-    tests: ['packages/protocol/test/redis-address.test.ts'],
-  },
-  {
-    name: 'queue: a server whose Redis stores nothing is healthy',
-    file: 'packages/bullmq/src/server/queue-control.ts',
-    from: '      if (queue.trouble !== undefined) throw queue.trouble\n',
-    to: '',
-    tests: ['packages/bullmq/test/servers.test.ts'],
-  },
-  {
-    name: 'queue: a server waits while Redis refuses to write',
-    file: 'packages/bullmq/src/server/queue-admission.ts',
-    from: '(error) => isUnavailable(error) && refusalWord(error) === undefined,',
-    to: '(error) => isUnavailable(error),',
-    tests: ['packages/bullmq/test/servers.test.ts'],
-  },
-  {
-    name: 'queue: rights to channels are not tried',
-    file: 'packages/bullmq/src/connection/queue-connection.ts',
-    from: '      await this.#tryChannels(redis)\n',
-    to: '',
-    tests: ['packages/bullmq/test/rollout-queue.test.ts'],
-  },
-  {
-    name: 'queue: other values of a config are the same code',
-    file: 'packages/cli/src/serve/queue-access.ts',
-    from: '  if (Object.keys(set).length === 0) return version\n',
-    to: '  if (set !== undefined) return version\n',
-    tests: ['packages/cli/test/queue.test.ts'],
-  },
-  {
-    name: 'queue: a node of a cluster is a Redis like others',
-    file: 'packages/bullmq/src/connection/queue-connection.ts',
-    from: "if (info.get('redis_mode') === 'cluster') {",
-    to: "if (info.get('redis_mode') === 'none') {",
-    tests: ['packages/bullmq/test/rollout-queue.test.ts'],
-  },
-  {
-    name: 'server: one whose event loop is blocked outlives its evaluation',
-    file: 'packages/server/src/child/guard-thread.ts',
-    from: "if (process.ppid !== parent) process.kill(process.pid, 'SIGKILL')",
-    to: '',
-    tests: ['packages/cli/test/frozen-server.test.ts'],
   },
   {
     name: 'container: what a command started runs beside the judge',

@@ -319,4 +319,32 @@ export const serverMutations: readonly Mutation[] = [
     to: 'if (!noteKinds.has(head.kind)) steps.set(steps.size, text)',
     ...records,
   },
+  {
+    name: 'server: a program that failed after the policy hides it',
+    file: 'packages/server/src/execution/workflow-phase.ts',
+    from: 'const failure = started && isOfRun ? withFailedCall(error, started) : error',
+    to: 'const failure = error',
+    tests: ['packages/proxy/test/policy-proxy.test.ts'],
+  },
+  {
+    name: 'server: a server without threads is healthy',
+    file: 'packages/server/src/http/shell-routes.ts',
+    from: 'if (watch.silentSeconds < longestSilence) return',
+    to: 'if (watch.silentSeconds >= 0) return',
+    tests: ['packages/cli/test/frozen-server.test.ts'],
+  },
+  {
+    name: 'server: health checks are refused when its connections are taken',
+    file: 'packages/server/src/process/connection-places.ts',
+    from: '    if (/^\\/health(?:$|\\?)/.test(url)) return false\n',
+    to: '',
+    tests: ['packages/server/test/http-limits.test.ts'],
+  },
+  {
+    name: 'server: one whose event loop is blocked outlives its evaluation',
+    file: 'packages/server/src/child/guard-thread.ts',
+    from: "if (process.ppid !== parent) process.kill(process.pid, 'SIGKILL')",
+    to: '',
+    tests: ['packages/cli/test/frozen-server.test.ts'],
+  },
 ]

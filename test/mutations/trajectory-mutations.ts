@@ -207,4 +207,11 @@ export const trajectoryMutations: readonly Mutation[] = [
       ],
     ],
   ),
+  {
+    name: 'trajectory: fewer token ids than tokens are an answer',
+    file: 'packages/protocol/src/trajectory/training-sequences.ts',
+    from: '  if (ids.length === counted || ids.length === counted - 1) return undefined',
+    to: '  if (ids.length <= counted) return undefined',
+    tests: ['packages/protocol/test/trajectory/training-sequences.test.ts'],
+  },
 ]
