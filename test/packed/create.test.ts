@@ -4,7 +4,7 @@ import path from 'node:path'
 import { frameworkNames } from '@osmosis/create'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 
-import { startOwnRegistry, type OwnRegistry } from './created-workspace.ts'
+import { startOwnRegistry, type OwnRegistry } from './own-registry.ts'
 import { cleanUp, temporaryFolder } from './workspace.ts'
 
 let registry: OwnRegistry

@@ -7,7 +7,7 @@ import path from 'node:path'
 import { FakeTinker, onlyIf, startRedis, tokenModelFolder, withPrograms } from '../kit/index.ts'
 import { afterAll, beforeAll, expect, inject, onTestFinished } from 'vitest'
 
-import { startOwnRegistry, type OwnRegistry } from './created-workspace.ts'
+import { startOwnRegistry, type OwnRegistry } from './own-registry.ts'
 import { cleanUp, npmInstall, root, temporaryFolder } from './workspace.ts'
 
 const { describe, it } = onlyIf(process.platform === 'linux', 'Linux, for which npm has Node.js')

@@ -17,7 +17,7 @@ export interface OwnRegistry extends AsyncDisposable {
   runWithErrors(folder: string, command: string): Promise<string>
 }
 
-/** The caller closes it. */
+/** Starts a registry with these packages, and sets npm up for it as docs/get-started/from-a-clone.md says. The caller closes it. */
 export async function startOwnRegistry(packed: readonly PackedPackage[]): Promise<OwnRegistry> {
   const registry = await startRegistry(packed)
   const settings = await readFile(path.join(homedir(), '.npmrc'), 'utf8').catch(() => '')
@@ -28,13 +28,16 @@ export async function startOwnRegistry(packed: readonly PackedPackage[]): Promis
     const [program = '', ...args] = command.split(' ')
     return promisify(execFile)(program, args, { cwd: folder, env: { ...environment, ...more } })
   }
-  const run: OwnRegistry['run'] = async (...command) => (await ran(...command)).stdout
-  const runWithErrors: OwnRegistry['runWithErrors'] = async (...command) => {
-    const { stdout, stderr } = await ran(...command)
+  const run: OwnRegistry['run'] = async (...order) => (await ran(...order)).stdout
+  const runWithErrors: OwnRegistry['runWithErrors'] = async (...order) => {
+    const { stdout, stderr } = await ran(...order)
     return stdout + stderr
   }
-  const page = await readFile(path.join(root, 'docs/get-started/from-a-clone.md'), 'utf8')
-  const [command = ''] = /^npm config set .*$/m.exec(page) ?? []
+  const page = 'docs/get-started/from-a-clone.md'
+  const [command] = /^npm config set .*$/m.exec(await readFile(path.join(root, page), 'utf8')) ?? []
+  if (command === undefined) {
+    throw new Error(`${page} must have a line that begins with "npm config set", and has none.`)
+  }
   await run(root, command.replace('http://127.0.0.1:4873/', registry.url))
   return {
     environment,
