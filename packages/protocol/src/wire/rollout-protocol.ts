@@ -225,6 +225,26 @@ export const healthResponseSchema = z.object({
 })
 export type HealthResponseBody = z.infer<typeof healthResponseSchema>
 
+/** Body of `POST /drain`. */
+export const drainRequestSchema = z.object({
+  /** How long the answer may wait for rollouts in progress. Seconds, at most 300. */
+  timeout_sec: z.number().min(0).max(300).default(30),
+})
+export type DrainRequestBody = z.infer<typeof drainRequestSchema>
+
+/** Answer of `POST /drain`. */
+export const drainResponseSchema = z.object({
+  accepting_rollouts: z.boolean(),
+  active_rollouts: z.int(),
+  /** Whether all rollouts have ended. */
+  drained: z.boolean(),
+  instance_id: z.string(),
+  process_id: z.string(),
+  /** All rollouts that this process accepted, sorted. */
+  rollout_ids: z.array(z.string()),
+})
+export type DrainResponseBody = z.infer<typeof drainResponseSchema>
+
 function fromNumeral(value: unknown): unknown {
   const isNumeral =
     typeof value === 'string' && /^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i.test(value)
