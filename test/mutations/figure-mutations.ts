@@ -3,8 +3,9 @@ import type { Mutation } from './mutation.ts'
 const analysis = 'packages/eval/src/analysis'
 const rules = { tests: ['packages/eval/test/analysis/figure-rules.test.ts'] }
 const step = { file: `${analysis}/training/step-figures.ts`, ...rules }
-const alarms = { file: `${analysis}/training/training-alarms.ts`, ...rules }
+const alarms = { file: `${analysis}/training/findings/training-alarms.ts`, ...rules }
 const series = { file: `${analysis}/training/training-series.ts`, ...rules }
+const behaviour = { file: `${analysis}/training/findings/behaviour-change.ts`, ...rules }
 const comparison = { file: `${analysis}/comparison/compare-runs.ts`, ...rules }
 const difference = { file: `${analysis}/statistics/paired-difference.ts`, ...rules }
 
@@ -128,12 +129,12 @@ export const figureMutations: readonly Mutation[] = [
     name: 'figures: the failures of both ends are a share of the same rollouts',
     from: 'figures.failed / figures.rollouts)',
     to: 'figures.failed / (first[0]?.rollouts ?? 1))',
-    ...series,
+    ...behaviour,
   },
   {
     name: 'figures: held-out rows are one step late',
-    from: 'points: evaluations.flatMap(({ step, run, rollouts }) => {\n      const value = valueOf(rollouts)\n      return value === null ? [] : [{ step,',
-    to: 'points: evaluations.flatMap(({ step, run, rollouts }) => {\n      const value = valueOf(rollouts)\n      return value === null ? [] : [{ step: step + 1,',
+    from: 'seriesOf(evaluations)',
+    to: 'seriesOf(evaluations.map((each) => ({ ...each, step: each.step + 1 })))',
     ...series,
   },
   {

@@ -583,12 +583,12 @@ export const trainingMutations: readonly Mutation[] = [
     ],
   ),
   ...mutationsOf(
-    'packages/eval/src/analysis/training/training-alarms.ts',
+    'packages/eval/src/analysis/training/findings/training-alarms.ts',
     ['packages/eval/test/analysis/training-steps.test.ts'],
     [['a collapse raises no alarm', 'if (collapse !== undefined) {', 'if (false as boolean) {']],
   ),
   ...mutationsOf(
-    'packages/eval/src/analysis/training/policy-collapse.ts',
+    'packages/eval/src/analysis/training/findings/policy-collapse.ts',
     [
       'packages/eval/test/analysis/training-steps.test.ts',
       'packages/eval/test/analysis/training-alarms.test.ts',

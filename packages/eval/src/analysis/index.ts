@@ -134,9 +134,9 @@ export {
   alarmsOf,
   driftText,
   failureAlarm,
-} from './training/training-alarms.ts'
+} from './training/findings/training-alarms.ts'
+export { behaviourChange } from './training/findings/behaviour-change.ts'
 export {
-  behaviourChange,
   type SeriesKey,
   type TrainingPoint,
   trainingSeries,

@@ -4,7 +4,7 @@ import path from 'node:path'
 
 import { errorMessage } from '@osmosis/core'
 
-import { alarmsOf } from '../analysis/training/training-alarms.ts'
+import { alarmsOf } from '../analysis/training/findings/training-alarms.ts'
 import { measureRollouts } from '../analysis/training/step-figures.ts'
 import type { ItemEvent } from '../analysis/records/item-event.ts'
 import type { RunManifest, RunRow } from '../analysis/records/run-manifest.ts'

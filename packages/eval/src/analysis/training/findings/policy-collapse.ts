@@ -1,5 +1,5 @@
-import { average } from '../statistics/estimate.ts'
-import type { StepFigures, StepRecord } from './training-records.ts'
+import { average } from '../../statistics/estimate.ts'
+import type { StepFigures, StepRecord } from '../training-records.ts'
 
 /** A step of which the alarms are not known yet. */
 export type MeasuredStep = Omit<StepRecord, 'alarms'>
