@@ -41,7 +41,7 @@ export {
   type RolloutProtocolOptions,
 } from './rollout-server.ts'
 export type { OwnershipOptions } from './work/ownership-log.ts'
-export type { PortRouteOptions } from './rollout/port-routes.ts'
+export type { PortRouteOptions } from './rollout/ports/port-routes.ts'
 export type { RunAnswerRules } from './run/run-answer.ts'
 export type { RunRouteOptions } from './run/run-request.ts'
 export type { LifeHooks } from './work/server-life.ts'

@@ -16,16 +16,16 @@ export { showBackend } from './metrics/backend-figures.ts'
 export type { CountedCall } from './metrics/rollout-figures.ts'
 export type { ServerMetrics } from './metrics/server-metrics.ts'
 export { OwnershipLog } from './work/ownership-log.ts'
-export {
-  portRoutes,
-  type RolloutBody,
-  type LeaseResults,
-  type LeaseReader,
-  type RolloutControl,
-  type RolloutCounts,
-  type RolloutAdmission,
-  type RolloutPorts,
-} from './rollout/port-routes.ts'
+export { portRoutes } from './rollout/ports/port-routes.ts'
+export type {
+  RolloutBody,
+  LeaseResults,
+  LeaseReader,
+  RolloutControl,
+  RolloutCounts,
+  RolloutAdmission,
+  RolloutPorts,
+} from './rollout/ports/rollout-ports.ts'
 export { conversationJson, type BodyParts } from './rollout/callback-bodies.ts'
 export {
   deliverCompletion,

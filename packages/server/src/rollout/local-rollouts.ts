@@ -17,7 +17,7 @@ import type {
   RolloutControl,
   RolloutCounts,
   RolloutAdmission,
-} from './port-routes.ts'
+} from './ports/rollout-ports.ts'
 import type { RolloutRequests } from './rollout-requests.ts'
 
 /** What {@link LocalRollouts} works with. */

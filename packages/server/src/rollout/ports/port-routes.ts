@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 
 import { isPathSegment } from '@osmosis/core'
-import { type EgressPolicy, type TraceHeaders, isJsonObject } from '@osmosis/core/http'
-import type { BackendLoad, RolloutSelector, RolloutState } from '@osmosis/protocol'
+import { type EgressPolicy, isJsonObject } from '@osmosis/core/http'
+import type { RolloutSelector } from '@osmosis/protocol'
 import {
   cancelRequestSchema,
   cancelResponseSchema,
@@ -16,7 +16,6 @@ import {
   leaseHeader,
   rolloutRequestSchema,
   statusResponseSchema,
-  type CancelDisposition,
   type CancelRequestBody,
   type DrainRequestBody,
   type DrainResponseBody,
@@ -33,77 +32,16 @@ import {
   jsonTextAnswer,
   traceHeadersOf,
   type ServerRoute,
-} from '../http/server-route.ts'
-import { reachableUrl, withExactData } from '../http/request-body.ts'
-import type { ServerServices } from '../http/server-shell.ts'
-
-// How the routes of the rollout protocol access rollouts, which are in this process or in a queue that
-// several servers share. Therefore everything here may be asynchronous.
-
-/** A body of `POST /rollout`, by how its results are delivered. */
-export type RolloutBody =
-  | { readonly kind: 'callbacks'; readonly body: RolloutRequestBody }
-  | { readonly kind: 'lease'; readonly body: LeasedRolloutRequestBody }
-
-/** Accepts rollouts. */
-export interface RolloutAdmission {
-  /**
-   * Accepts a rollout, once, and resolves with the body of the answer: JSON.
-   *
-   * @throws HttpRefusal when it is not accepted
-   */
-  accept(requested: RolloutBody, trace: TraceHeaders): Promise<string>
-}
-
-/** A rollout whose result is fetched. */
-export interface LeaseReader {
-  /** Whether this is the token of its lease. Takes equally long for every wrong token. */
-  carries(token: string): boolean
-  /**
-   * Renews the lease, then waits until the status differs from the last answer, the time is over, or
-   * `signal` aborts. Resolves with the body of the answer: JSON.
-   */
-  read(maxWaitMs: number, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer> | string>
-}
-
-/** Finds leased rollouts. */
-export interface LeaseResults {
-  /** Longest wait of a request for a result. Seconds. */
-  readonly waitSeconds: number
-  find(rolloutId: string): LeaseReader | undefined | Promise<LeaseReader | undefined>
-}
-
-/** The figures of `/health`. */
-export interface RolloutCounts {
-  readonly load: BackendLoad
-  /** Pending callbacks. */
-  readonly undelivered: number
-  /** Results that are stored for their callers. */
-  readonly retainedResults: number
-}
-
-/** Shows and cancels rollouts, however their results are delivered. */
-export interface RolloutControl {
-  status(rolloutId: string): RolloutState | Promise<RolloutState>
-  /** For `ids`, the result has every id; for other selectors, those that were cancelled. */
-  cancel(
-    selector: RolloutSelector,
-  ): Map<string, CancelDisposition> | Promise<Map<string, CancelDisposition>>
-  counts(): RolloutCounts | Promise<RolloutCounts>
-  /** Whether this server accepts rollouts. */
-  readonly accepting: boolean
-  /** Makes this server refuse new rollouts. */
-  fence(): void
-  /** Ids of the rollouts that this server accepted. */
-  readonly admittedIds: readonly string[]
-}
-
-/** Everything that the routes of the rollout protocol need. */
-export interface RolloutPorts {
-  readonly admission: RolloutAdmission
-  readonly results: LeaseResults
-  readonly control: RolloutControl
-}
+} from '../../http/server-route.ts'
+import { reachableUrl, withExactData } from '../../http/request-body.ts'
+import type { ServerServices } from '../../http/server-shell.ts'
+import type {
+  LeaseResults,
+  RolloutAdmission,
+  RolloutBody,
+  RolloutControl,
+  RolloutPorts,
+} from './rollout-ports.ts'
 
 /** How the routes of the rollout protocol answer. */
 export interface PortRouteOptions {
