@@ -41,12 +41,12 @@ export function onOneLine(text: string): string {
   return plain(text).replaceAll(/\s+/g, ' ').trim()
 }
 
-/** Columns. */
-const longestLine = 200
+/** Columns, with the ellipsis of a line that was cut. */
+const longestLine = 201
 
-/** The same, cut when it is long, where the output has no width. */
+/** The same, cut when it is longer than {@link longestLine}, whatever width the output has. */
 export function shortLine(text: string): string {
-  return cutTo(onOneLine(text), longestLine + 1)
+  return cutTo(onOneLine(text), longestLine)
 }
 
 const graphemes = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
@@ -160,7 +160,8 @@ export function tableLines(
     const texts = row.map(({ text, format }, column) => {
       const isLast = column === count - 1
       const shown = isLast ? cutTo(text, last) : text
-      const space = ' '.repeat(Math.max(0, (widths[column] ?? 0) - columnsOf(shown)))
+      const room = Math.min(widths[column] ?? 0, isLast ? last : Infinity)
+      const space = ' '.repeat(Math.max(0, room - columnsOf(shown)))
       const look = format === undefined || shown === '' ? shown : styled(format, shown)
       if (right.includes(column)) return space + look
       return column === row.length - 1 ? look : look + space
