@@ -214,9 +214,16 @@ describe('allowed hosts', () => {
   })
 
   it('come as a list, with a word about private addresses', () => {
-    for (const options of [{ allowedHosts: 'trainer' }, { privateAddresses: 'no' }]) {
+    const refused = [
+      [
+        { allowedHosts: 'trainer' },
+        `allowedHosts must be a list of hosts, such as ['trainer:8080', '*.example.com'], got "trainer".`,
+      ],
+      [{ privateAddresses: 'no' }, `privateAddresses must be 'allow' or 'refuse', got "no".`],
+    ] as const
+    for (const [options, message] of refused) {
       expect(() => EgressPolicy.of(options as unknown as EgressOptions)).toThrow(
-        expect.objectContaining({ code: 'invalid_config' }) as Error,
+        expect.objectContaining({ code: 'invalid_config', message }) as Error,
       )
     }
   })

@@ -49,10 +49,14 @@ export class EgressPolicy {
 
   private constructor({ allowedHosts, privateAddresses = 'allow' }: EgressOptions) {
     if (allowedHosts !== undefined && !Array.isArray(allowedHosts)) {
-      throw invalid('allowedHosts must be a list of hosts')
+      throw invalid(
+        `allowedHosts must be a list of hosts, such as ['trainer:8080', '*.example.com'], got ${JSON.stringify(allowedHosts)}`,
+      )
     }
     if (privateAddresses !== 'allow' && privateAddresses !== 'refuse') {
-      throw invalid("privateAddresses must be 'allow' or 'refuse'")
+      throw invalid(
+        `privateAddresses must be 'allow' or 'refuse', got ${JSON.stringify(privateAddresses)}`,
+      )
     }
     this.#allowed = allowedHosts?.map(parseHostPattern)
     this.#refusesPrivate = privateAddresses === 'refuse'
