@@ -153,3 +153,16 @@ it('explains how to create a workspace without a package.json', async () => {
   expect(code).toBe(2)
   expect(stderr).toContain('npm create @osmosis@latest')
 })
+
+it.each([
+  ['{"private": true,}', /package\.json is not JSON: .+\. Correct it, and run the command again\./],
+  [
+    '["shop"]',
+    /package\.json must be a JSON object such as \{"private": true\}, got \["shop"\]\. Correct it/,
+  ],
+])('refuses the package.json %s, and writes nothing', async (text, message) => {
+  const folder = await project({ 'package.json': text })
+  const { code, stderr } = await init('shop', '--framework', 'strands')
+  expect([code, stderr]).toEqual([2, expect.stringMatching(message)])
+  expect(existsSync(path.join(folder, 'rollouts'))).toBe(false)
+})

@@ -76,12 +76,16 @@ function parsed(text: string): Readonly<Record<string, object | undefined>> {
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw new ScaffoldError(`package.json is not JSON: ${(error as Error).message}`)
+    throw new ScaffoldError(
+      `package.json is not JSON: ${(error as Error).message}. Correct it, and run the command again.`,
+    )
   }
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
     return value as Readonly<Record<string, object>>
   }
-  throw new ScaffoldError('package.json must be a JSON object.')
+  throw new ScaffoldError(
+    `package.json must be a JSON object such as {"private": true}, got ${JSON.stringify(value).slice(0, 100)}. Correct it, and run the command again.`,
+  )
 }
 
 /** The versions for the templates. */
