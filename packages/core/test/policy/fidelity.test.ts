@@ -33,7 +33,7 @@ function toolCall(id: string, args: string, name = 'f'): object {
   return { id, type: 'function', function: { name, arguments: args } }
 }
 
-/** What the request `n` (1 is the first) said, message by message, as text on the wire. */
+/** The messages of the request `n` (1 is the first). Their JSON was parsed, so this shows texts, and not how they are escaped. */
 function sentMessages(policy: TestPolicyEndpoint, n: number): unknown {
   return policy.requests[n - 1]?.body.messages
 }
@@ -168,7 +168,7 @@ describe('a turn of the policy that a framework sends back', () => {
     await client.complete({ messages: [prompt] })
     const echo: ChatMessage = { role: 'assistant', content: 'yes', reasoning_content: 'add.' }
     await client.complete({ messages: [prompt, echo] })
-    // Where it was said like that as well, it is that.
+    // The policy has said both, so the echo is taken for the turn that it equals.
     expect(sentMessages(policy, 3)).toEqual([prompt, echo])
 
     const other = await conversation(...answers.slice(0, 1))
@@ -382,7 +382,7 @@ it('joins text parts of assistant messages only: other roles go out untouched', 
   ])
 })
 
-it('sends every random turn back byte for byte, whatever JSON.parse and stringify did to it', async () => {
+it('sends every text of a random turn back as it was said, whatever JSON.parse and stringify did to it', async () => {
   const spaced = fc
     .dictionary(
       fc.string(),
