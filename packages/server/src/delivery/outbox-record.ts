@@ -86,11 +86,12 @@ export class OutboxRecord implements CallbackRecord {
     return this.#refused
   }
 
-  /** Whether the grading of a leased rollout has started. */
+  /** Whether the grading of a leased rollout had started when an earlier process ended. */
   get grading(): boolean {
     return this.#grading
   }
 
+  /** How a leased rollout ended in an earlier process. Undefined for one that ended in this process, which keeps its result elsewhere. */
   get end(): StoredOutcome | undefined {
     return this.#end
   }
