@@ -1,20 +1,14 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync } from 'node:fs'
 import path from 'node:path'
 
 import { LocalBackend } from '@osmosis/server/execution'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it } from 'vitest'
 
 import { grader, registerSamples, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
-
-function temporaryFolder(): string {
-  const folder = mkdtempSync(path.join(tmpdir(), 'osmosis-core-'))
-  onTestFinished(() => rmSync(folder, { recursive: true }))
-  return folder
-}
+import { temporaryFolder } from '../../../../test/kit/temporary-folder.ts'
 
 it('gives the workflow and the grader the same folder, which is created on first access', async () => {
-  const artifactRoot = temporaryFolder()
+  const artifactRoot = await temporaryFolder()
   const seen: (string | null)[] = []
   const backend = new LocalBackend({
     artifactRoot,
@@ -37,7 +31,7 @@ it('gives the workflow and the grader the same folder, which is created on first
 })
 
 it('keeps the folder in copies of the workflow input', async () => {
-  const artifactRoot = temporaryFolder()
+  const artifactRoot = await temporaryFolder()
   const seen: (string | null)[] = []
   const backend = new LocalBackend({
     artifactRoot,
@@ -51,8 +45,7 @@ it('keeps the folder in copies of the workflow input', async () => {
 })
 
 it('runs without a folder when it cannot be created', async () => {
-  const file = path.join(temporaryFolder(), 'file')
-  writeFileSync(file, '')
+  const file = path.join(await temporaryFolder({ file: '' }), 'file')
   let seen: string | null | undefined
   const backend = new LocalBackend({
     artifactRoot: file,
