@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 
 import { json, platformUser, storedLogin, token } from './on-platform.ts'
 
-describe('osmosis platform login', () => {
+describe('osmosis auth login', () => {
   it('shows a code, waits until the login is allowed, and keeps it in a file of the user', async () => {
     const { platform, osmosis, credentials } = await platformUser({ loggedIn: false })
     platform.login.polls = ['authorization_pending', 'authorization_pending']
