@@ -1,25 +1,26 @@
 import { expect, it } from 'vitest'
 
 import { temporaryFolder } from '../../../../test/kit/index.ts'
-import { runWithin } from '../../src/command/command-context.ts'
-import { readPlatformSettings, type PlatformSettings } from '../../src/platform/client/settings.ts'
+import { run, workIn } from '../in-process.ts'
+import { json } from './on-platform.ts'
 
-/** Reads the settings as a command does that is called in a folder with these variables. */
-async function settingsIn(
-  cwd: string,
+/** What `whoami` answers a user without a login: the platform of the login that it lacks, or the code of a refusal. */
+async function platformOf(
   env: Record<string, string>,
-  platform?: string,
-): Promise<PlatformSettings> {
-  const read = Promise.withResolvers<PlatformSettings>()
-  await runWithin({ cwd, env }, async () => {
-    read.resolve(readPlatformSettings({ platform }))
-    return 0
-  })
-  return read.promise
+  flags: readonly string[] = [],
+): Promise<string> {
+  const own = { HOME: await temporaryFolder(), OSMOSIS_TOKEN_STORE: 'file', ...env }
+  const { code, stderr } = await run(['platform', 'whoami', '--json', ...flags], own)
+  const { error } = json(stderr) as { error: { code: string; message: string } }
+  if (error.code !== 'AUTH_REQUIRED') return error.code
+  expect(code).toBe(1)
+  return / has no login for (\S+)\. Log in/.exec(error.message)?.[1] ?? error.message
 }
 
-const url = async (platform: string): Promise<string> =>
-  (await settingsIn(await temporaryFolder(), {}, platform)).url
+const flagged = async (platform: string, env = {}): Promise<string> => {
+  workIn(await temporaryFolder())
+  return platformOf(env, ['--platform', platform])
+}
 
 it.each([
   [' HTTPS://Platform.Example:443/ ', 'https://platform.example'],
@@ -30,30 +31,35 @@ it.each([
   ['127.0.0.1:80', 'http://127.0.0.1'],
   ['http://[::1]:9000/', 'http://[::1]:9000'],
 ])('the platform %s is %s', async (given, normalized) => {
-  expect(await url(given)).toBe(normalized)
+  expect(await flagged(given)).toBe(normalized)
 })
 
 it.each(['ftp://platform.example', 'http://platform.example', 'https://a:b@host', 'http://', ' '])(
   'the platform %j is refused',
   async (given) => {
-    await expect(url(given)).rejects.toMatchObject({ platformCode: 'VALIDATION' })
+    expect(await flagged(given)).toBe('VALIDATION')
   },
 )
 
 it('plain HTTP to another machine has to be allowed', async () => {
   const env = { OSMOSIS_ALLOW_INSECURE_PLATFORM_URL: '1' }
-  const settings = await settingsIn(await temporaryFolder(), env, 'http://platform.example/')
-  expect(settings.url).toBe('http://platform.example')
+  expect(await flagged('http://platform.example/', env)).toBe('http://platform.example')
 })
 
 it('the nearest .env upward gives what the environment lacks', async () => {
+  // A store that is not known is refused where it is read.
+  const unread = 'OSMOSIS_TOKEN_STORE=unread\n'
   const folder = await temporaryFolder({
-    '.env': 'OSMOSIS_PLATFORM_URL=https://far.example\nFAR=1\n',
-    'inner/.env': 'OSMOSIS_PLATFORM_URL="https://near.example"\nGIVEN=file\n',
+    '.env': 'OSMOSIS_PLATFORM_URL=https://far.example\nOSMOSIS_ALLOW_INSECURE_PLATFORM_URL=1\n',
+    'inner/.env': `OSMOSIS_PLATFORM_URL="https://near.example"\n${unread}`,
     'inner/deep/file': '',
   })
-  const { url: found, environment } = await settingsIn(`${folder}/inner/deep`, { GIVEN: 'process' })
-  expect(found).toBe('https://near.example')
-  expect(environment).toMatchObject({ GIVEN: 'process' })
-  expect(environment).not.toHaveProperty('FAR')
+  workIn(`${folder}/inner/deep`)
+  expect(await platformOf({})).toBe('https://near.example')
+  expect(await platformOf({}, ['--platform', 'http://platform.example'])).toBe('VALIDATION')
+  workIn(folder)
+  expect(await platformOf({}, ['--platform', 'http://platform.example'])).toBe(
+    'http://platform.example',
+  )
+  expect(await platformOf({ OSMOSIS_TOKEN_STORE: 'unread' })).toBe('VALIDATION')
 })
