@@ -56,6 +56,14 @@ describe('a refusal of the platform', () => {
     )
   })
 
+  it('has its own code as platform_code, whatever else the answer calls so', async () => {
+    const { platform, osmosis } = await platformUser()
+    const body = { error: 'No way.', code: 'OUT_OF_ROWS', platform_code: 'OTHER' }
+    platform.fail('GET verify', { status: 400, body })
+    const { stderr } = await osmosis('auth whoami --json')
+    expect(json(stderr)).toMatchObject({ error: { details: { platform_code: 'OUT_OF_ROWS' } } })
+  })
+
   it('that is not JSON is cut', async () => {
     const { platform, osmosis } = await platformUser()
     platform.fail('GET verify', { status: 502, body: 'x'.repeat(1000) })

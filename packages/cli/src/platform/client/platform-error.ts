@@ -90,7 +90,7 @@ const codes: Readonly<Record<number, PlatformErrorCode>> = {
 const howToLogIn =
   'Log in again: osmosis platform login. Where OSMOSIS_TOKEN is set, that is the login: set a valid one, or unset it.'
 
-/** Maximum length of an answer that is not JSON. */
+/** How much of an answer that is not JSON an error quotes. Characters. */
 const longestText = 200
 
 /** The error for an answer with an error status. */
@@ -106,8 +106,8 @@ export function toAnswerError(status: number, text: string): PlatformError {
     {
       status,
       details: {
-        ...(platformCode !== undefined && { platform_code: platformCode }),
         ...body,
+        ...(platformCode !== undefined && { platform_code: platformCode }),
         status_code: status,
       },
     },
