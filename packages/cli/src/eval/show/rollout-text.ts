@@ -6,7 +6,7 @@ import { currentVerdicts } from '@osmosis/eval'
 import { type Block, dim, heading, reportText, type Section } from '../../command/report.ts'
 import type { Cell } from '../../command/terminal-text.ts'
 import { failureAdvice, withoutProtocolNames } from './failure-lines.ts'
-import { itemName, type Said, type ShownItem } from './shown-items.ts'
+import { itemName, type StoredTranscripts, type ShownItem } from './shown-items.ts'
 import { transcriptLines, type TranscriptOptions } from './transcript-text.ts'
 
 /** A rollout as text: its facts, its outcome and its transcript. Without a line feed at the end. */
@@ -137,7 +137,11 @@ function rewardsText(samples: ShownItem['event']['samples']): string {
     .join(', ')
 }
 
-function saidLines(said: Said, { event }: ShownItem, options: TranscriptOptions): string[] {
+function saidLines(
+  said: StoredTranscripts,
+  { event }: ShownItem,
+  options: TranscriptOptions,
+): string[] {
   const drawn = (text: Cell): string[] => [reportText([[text]], options.width)]
   if (said.state === 'damaged') {
     return drawn({ text: 'The transcript is damaged: its file has been changed.', format: 'red' })

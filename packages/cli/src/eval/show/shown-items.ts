@@ -20,7 +20,7 @@ export interface ShownItem {
 }
 
 /** The transcripts of an item, by sample id. */
-export type Said = Stored<Readonly<Record<string, Trajectory>>>
+export type StoredTranscripts = Stored<Readonly<Record<string, Trajectory>>>
 
 /** `12.1`: the name of an item in commands. */
 export function itemName({ event }: Pick<ShownItem, 'event'>): string {

@@ -46,12 +46,13 @@ function groupsEnd(tokens: Tokens, at: number): number {
   return groups(tokens, behindFirst) ?? behindFirst
 }
 
+const pointAndDigits = sequence('.', anyDigits)
+
 /** Whether what looks like a date or a version is a number with a decimal comma, as 1.234.567 is. */
 export function isGrouped(tokens: Tokens, at: number): boolean {
   const end = groupsEnd(tokens, at)
   return end > at + 1 && pointAndDigits(tokens, end) === undefined
 }
-const pointAndDigits = sequence('.', anyDigits)
 
 const pointFirst = sequence(
   not(behind(either(kind('word', 'joined'), numeral, text('.')))),
