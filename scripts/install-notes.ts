@@ -18,9 +18,16 @@ const note = `> ${noteText}: the commands below need [a registry from a clone](d
 /** The text of README.md with its note, which stands before the first block of commands that installs packages. */
 export function withNote(text: string): string {
   const paragraphs = text.split('\n\n').filter((paragraph) => !paragraph.includes(noteText))
-  const first = paragraphs.findIndex((paragraph) => installCommand.test(paragraph))
+  let first = paragraphs.findIndex((paragraph) => installCommand.test(paragraph))
   if (published || first === -1) return paragraphs.join('\n\n')
+  // A block of commands with an empty line is several paragraphs, of which only the first may follow the note.
+  while (isInBlock(paragraphs.slice(0, first))) first -= 1
   return paragraphs.toSpliced(first, 0, note).join('\n\n')
+}
+
+/** Whether a block of code is open behind these paragraphs. */
+function isInBlock(paragraphs: readonly string[]): boolean {
+  return (paragraphs.join('\n').match(/^```/gm) ?? []).length % 2 === 1
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

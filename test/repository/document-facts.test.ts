@@ -27,4 +27,10 @@ it('each column of a table has a name', () => {
       .map(([, head]) => `${document}: ${head}`),
   )
   expect(unnamed).toEqual([])
+
+it('the note of README.md stands before the whole block of commands', () => {
+  const block = '```bash\ncd shop\n\nnpm install @osmosis/core\n```'
+  expect(withNote(`Text.\n\n${block}`)).toMatch(
+    /^Text\.\n\n> .*\n\n```bash\ncd shop\n\nnpm install/,
+  )
 })
