@@ -38,8 +38,11 @@ def start_gateway(port):
     proxy = {"model_name": policy.MODEL, "include_log_probs": True, **temperatures}
     app = create_app({"key": KEY, "default_proxy": proxy})
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning"))
-    threading.Thread(target=server.run, daemon=True).start()
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
     while not server.started:
+        if not thread.is_alive():
+            raise RuntimeError(f"The gateway did not start on port {port}: its log says why.")
         time.sleep(0.05)
 
 
