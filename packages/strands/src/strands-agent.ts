@@ -66,7 +66,7 @@ export class OsmosisStrandsAgent extends Agent {
     try {
       return await super.invoke(args as InvokeArgs, options)
     } finally {
-      // The caller gets the error.
+      // Forgets the error that `stream` noted: the caller of `invoke` gets it, so the rollout need not end with it as well.
       this.#rollout?.noteStreamEnd()
     }
   }
