@@ -267,7 +267,7 @@ agent_workflow_timeout_s = 0
     })
   })
 
-  it('is named when only the rollout is', async () => {
+  it('is suggested when the path names a rollout and no file', async () => {
     const file = join(await temporaryFolder(), 'calculator')
     const { message } = await osmosisErrorOf(() => readEvalConfig(file))
     expect(message).toContain(

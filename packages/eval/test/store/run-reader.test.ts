@@ -276,53 +276,6 @@ it('lists the runs of a folder, the newest first, and the problems of others', a
   expect(await listRuns(path.join(outputRoot, 'none'))).toEqual([])
 })
 
-it('refreshes snapshots periodically, and writes them at the end', async () => {
-  const outputRoot = await temporaryFolder()
-  const store = await createRun({
-    outputRoot,
-    manifest: madeManifest(),
-    snapshotIntervalMs: 3_600_000,
-  })
-  const made: number[] = []
-  const refresh = (number: number): Promise<void> =>
-    store.refreshSnapshots(() => {
-      made.push(number)
-      return { index: `index ${number}`, metrics: '', progress: '' }
-    })
-  await Promise.all([refresh(1), refresh(2)])
-  await refresh(3)
-  const index = path.join(store.location, 'index.jsonl')
-  expect(await readFile(index, 'utf8')).toBe('index 1')
-  expect(made).toEqual([1])
-  await store.writeSnapshots(() => ({
-    index: ['in', 'dex'],
-    metrics: 'metrics',
-    progress: 'progress',
-  }))
-  expect(await readFile(index, 'utf8')).toBe('index')
-  expect(await readFile(path.join(store.location, 'metrics.json'), 'utf8')).toBe('metrics')
-  expect(await readFile(path.join(store.location, 'progress.json'), 'utf8')).toBe('progress')
-  await store.close()
-})
-
-it('makes no second snapshot when the first one took long, whatever the interval', async () => {
-  const outputRoot = await temporaryFolder()
-  const store = await createRun({ outputRoot, manifest: madeManifest(), snapshotIntervalMs: 0 })
-  let made = 0
-  const refresh = (): Promise<void> =>
-    store.refreshSnapshots(() => {
-      made += 1
-      // A twentieth of the time at most: this one and the next pay for 12 s.
-      const end = performance.now() + 200
-      while (performance.now() < end);
-      return { index: '', metrics: '', progress: '' }
-    })
-  await refresh()
-  await refresh()
-  await store.close()
-  expect(made).toBe(1)
-})
-
 it('names the file that a run lacks', async () => {
   const root = await temporaryFolder({ 'run/manifest.json': JSON.stringify(madeManifest()) })
   const location = path.join(root, 'run')

@@ -168,7 +168,7 @@ it.each(['{"row_index":0', '{"reward":1}', '', 'null'])(
   },
 )
 
-it('detects each damaged bit of a journal, and reports its line', async () => {
+it('detects a damaged bit of a journal, wherever it is, and reports its line', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   await store.commit(itemOf(0, 0))
   await store.commit(itemOf(0, 1))
@@ -176,6 +176,7 @@ it('detects each damaged bit of a journal, and reports its line', async () => {
   const journal = join(store.location, 'events.jsonl')
   const whole = await readFile(journal)
   const first = whole.indexOf('\n')
+  // Every thirteenth bit: these are in most bytes, and at each place within a byte.
   for (let bit = 0; bit < first * 8; bit += 13) {
     const damaged = Buffer.from(whole)
     damaged[bit >> 3] = (damaged[bit >> 3] ?? 0) ^ (1 << (bit & 7))
@@ -301,4 +302,51 @@ it('refuses commits when it is closed', async () => {
   await store.close()
   await store.close()
   await expect(store.commit(itemOf(0, 0))).rejects.toThrow(TypeError)
+})
+
+it('refreshes snapshots periodically, and writes them at the end', async () => {
+  const outputRoot = await temporaryFolder()
+  const store = await createRun({
+    outputRoot,
+    manifest: madeManifest(),
+    snapshotIntervalMs: 3_600_000,
+  })
+  const made: number[] = []
+  const refresh = (number: number): Promise<void> =>
+    store.refreshSnapshots(() => {
+      made.push(number)
+      return { index: `index ${number}`, metrics: '', progress: '' }
+    })
+  await Promise.all([refresh(1), refresh(2)])
+  await refresh(3)
+  const index = join(store.location, 'index.jsonl')
+  expect(await readFile(index, 'utf8')).toBe('index 1')
+  expect(made).toEqual([1])
+  await store.writeSnapshots(() => ({
+    index: ['in', 'dex'],
+    metrics: 'metrics',
+    progress: 'progress',
+  }))
+  expect(await readFile(index, 'utf8')).toBe('index')
+  expect(await readFile(join(store.location, 'metrics.json'), 'utf8')).toBe('metrics')
+  expect(await readFile(join(store.location, 'progress.json'), 'utf8')).toBe('progress')
+  await store.close()
+})
+
+it('makes no second snapshot when the first one took long, whatever the interval', async () => {
+  const outputRoot = await temporaryFolder()
+  const store = await createRun({ outputRoot, manifest: madeManifest(), snapshotIntervalMs: 0 })
+  let made = 0
+  const refresh = (): Promise<void> =>
+    store.refreshSnapshots(() => {
+      made += 1
+      // A twentieth of the time at most: this one and the next pay for 12 s.
+      const end = performance.now() + 200
+      while (performance.now() < end);
+      return { index: '', metrics: '', progress: '' }
+    })
+  await refresh()
+  await refresh()
+  await store.close()
+  expect(made).toBe(1)
 })
