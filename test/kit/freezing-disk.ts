@@ -10,7 +10,7 @@ const never = new Promise<never>(() => undefined)
 process.on('message', (steps: number) => {
   stepsLeft = steps
 })
-// Without listeners a channel keeps no process alive.
+// A channel with a listener would keep the process alive when it has nothing else to do.
 process.channel?.unref()
 
 async function step<T>(
@@ -36,7 +36,7 @@ const handle = await open(import.meta.filename)
 const prototype = Object.getPrototypeOf(handle) as FileHandle
 await handle.close()
 // oxlint-disable-next-line typescript/unbound-method -- called for each handle, below
-const { writeFile, sync, datasync } = prototype
+const { write, writeFile, truncate, sync, datasync } = prototype
 
 Object.assign(fs, {
   open: async (...args: Parameters<typeof open>) => {
@@ -49,12 +49,18 @@ Object.assign(fs, {
 syncBuiltinESMExports()
 Object.assign(prototype, {
   async writeFile(this: FileHandle, text: string) {
-    const write = async (part: string): Promise<void> => writeFile.call(this, part)
+    const writePart = async (part: string): Promise<void> => writeFile.call(this, part)
     return step(
       'write',
-      async () => write(text),
-      async () => write(text.slice(0, text.length / 2)),
+      async () => writePart(text),
+      async () => writePart(text.slice(0, text.length / 2)),
     )
+  },
+  async write(this: FileHandle, ...args: Parameters<typeof write>) {
+    return step('write', async () => write.apply(this, args))
+  },
+  async truncate(this: FileHandle, length?: number) {
+    return step('truncate', async () => truncate.call(this, length))
   },
   async sync(this: FileHandle) {
     return step('sync', async () => sync.call(this))

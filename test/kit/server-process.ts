@@ -18,8 +18,8 @@ export interface TestServerProcess extends AsyncDisposable {
   /** Resolves when a line with this in its message has been logged. */
   logged(message: string): Promise<void>
   /**
-   * Freezes its disk after this number of further steps (opening to write, writing, syncing, renaming,
-   * removing). Resolves with the step that was then not executed, or only in part.
+   * Freezes its disk after this number of further steps (opening to write, writing, truncating, syncing,
+   * renaming, removing). Resolves with the step that was then not executed, or only in part.
    */
   freezeDisk(steps: number): Promise<string>
 }
