@@ -56,7 +56,7 @@ export const sandboxMutations: readonly Mutation[] = [
   },
   {
     name: 'full disk: eval run names no command that continues',
-    file: 'packages/cli/src/command/output-files.ts',
+    file: 'packages/cli/src/command/output/output-files.ts',
     from: "if (!isOsmosisError(error) || error.code !== 'storage_error') return error",
     to: 'if (isOsmosisError(error)) return error',
     tests: ['packages/cli/test/full-disk.test.ts'],

@@ -27,6 +27,7 @@ it('each column of a table has a name', () => {
       .map(([, head]) => `${document}: ${head}`),
   )
   expect(unnamed).toEqual([])
+})
 
 it('the note of README.md stands before the whole block of commands', () => {
   const block = '```bash\ncd shop\n\nnpm install @osmosis/core\n```'

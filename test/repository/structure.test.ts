@@ -13,7 +13,7 @@ const sources = new Map(
 /** Folders that hold more files than can be read as a list at a glance, with how many they may hold. */
 const largeFolders: Readonly<Record<string, number>> = {
   'packages/ai-sdk/src': 13,
-  'packages/cli/src/command': 12,
+  'packages/cli/src/command': 10,
   'packages/cli/src/eval': 11,
   'packages/cli/src/eval/show': 13,
   'packages/cli/src/serve': 9,

@@ -31,7 +31,8 @@ import {
 } from '../command/command-context.ts'
 import { readEnvironment } from '../command/environment.ts'
 import { onlyFramework } from '../inputs/nearest-project.ts'
-import { continued, printMessage, quoted } from '../command/terminal-text.ts'
+import { printMessage } from '../command/terminal-text.ts'
+import { continued, quoted } from '../command/output/shown-command.ts'
 
 function declareInit(rollouts: Command) {
   return rollouts

@@ -7,7 +7,14 @@ import { gateFailedCode } from '../../command/exit-codes.ts'
 import { invalid } from '../../command/wrong-use.ts'
 import type { EvalAuditFlags } from '../audit.ts'
 import { findRun, openShownRun, runsRoot, type ShownRun } from '../show/shown-run.ts'
-import { dim, heading, look, nextCommand, printReport, type Report } from '../../command/report.ts'
+import {
+  dim,
+  heading,
+  look,
+  nextCommand,
+  printReport,
+  type Report,
+} from '../../command/output/report.ts'
 
 /**
  * Shows the findings of a run, after recording verdicts if any are given. Resolves with the exit code: 3 with

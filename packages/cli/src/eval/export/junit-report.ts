@@ -1,6 +1,7 @@
 import { formatReward, type ItemEvent, type RunRow } from '@osmosis/eval/analysis'
 
-import { onOneLine, osmosisCommand, shortLine } from '../../command/terminal-text.ts'
+import { onOneLine, shortLine } from '../../command/terminal-text.ts'
+import { osmosisCommand } from '../../command/output/shown-command.ts'
 import { itemName, type ShownItem } from '../show/shown-items.ts'
 import type { ShownItems } from '../show/shown-run.ts'
 

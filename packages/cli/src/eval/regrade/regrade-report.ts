@@ -13,7 +13,7 @@ import {
   type ItemEvent,
 } from '@osmosis/eval/analysis'
 
-import { indented, type Report, type Section } from '../../command/report.ts'
+import { indented, type Report, type Section } from '../../command/output/report.ts'
 
 /** A finished re-grading of a run. */
 export interface EndedRegrading {

@@ -15,7 +15,7 @@ import {
   standardError,
   standardInput,
 } from '../../command/command-context.ts'
-import { printReport } from '../../command/report.ts'
+import { printReport } from '../../command/output/report.ts'
 import { printMessage } from '../../command/terminal-text.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import type { EvalRegradeFlags } from '../regrade.ts'

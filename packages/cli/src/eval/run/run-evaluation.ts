@@ -32,8 +32,9 @@ import {
   resolvePath,
   standardInput,
 } from '../../command/command-context.ts'
-import { assertOutputFile, withContinuation } from '../../command/output-files.ts'
-import { outputWidth, printMessage, withCommand } from '../../command/terminal-text.ts'
+import { assertOutputFile, withContinuation } from '../../command/output/output-files.ts'
+import { outputWidth, printMessage } from '../../command/terminal-text.ts'
+import { withCommand } from '../../command/output/shown-command.ts'
 import {
   openPolicy,
   policyChoice,

@@ -23,7 +23,7 @@ import {
   type Report,
   reportMarkdown,
   type Section,
-} from '../../command/report.ts'
+} from '../../command/output/report.ts'
 import { type Cell, printMessage } from '../../command/terminal-text.ts'
 import type { EvalCompareFlags } from '../compare.ts'
 import { valueText, type Scale } from './figure-text.ts'

@@ -11,7 +11,7 @@ import {
 } from '@osmosis/eval/analysis'
 
 import { policyAdvice } from '../../checks/framework-advice.ts'
-import { dim, indented, look, type Section } from '../../command/report.ts'
+import { dim, indented, look, type Section } from '../../command/output/report.ts'
 import { onOneLine, plain } from '../../command/terminal-text.ts'
 import type { ShownItems } from './shown-run.ts'
 

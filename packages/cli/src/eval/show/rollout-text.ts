@@ -3,7 +3,7 @@ import path from 'node:path'
 import { formatCount, formatDuration, formatQuantity, formatReward } from '@osmosis/eval/analysis'
 import { currentVerdicts } from '@osmosis/eval'
 
-import { type Block, dim, heading, reportText, type Section } from '../../command/report.ts'
+import { type Block, dim, heading, reportText, type Section } from '../../command/output/report.ts'
 import type { Cell } from '../../command/terminal-text.ts'
 import { failureAdvice, withoutProtocolNames } from './failure-lines.ts'
 import { itemName, type StoredTranscripts, type ShownItem } from './shown-items.ts'

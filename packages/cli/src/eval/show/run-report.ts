@@ -15,7 +15,7 @@ import {
   nextLabel,
   reportText,
   type Section,
-} from '../../command/report.ts'
+} from '../../command/output/report.ts'
 import type { Cell } from '../../command/terminal-text.ts'
 import { failureSections } from './failure-lines.ts'
 import { intervalText, valueText } from './figure-text.ts'

@@ -25,7 +25,7 @@ import {
   reportText,
   type Section,
   type Text,
-} from '../../command/report.ts'
+} from '../../command/output/report.ts'
 import { type Cell, shortLine } from '../../command/terminal-text.ts'
 import { failureKinds, kindSection } from './failure-lines.ts'
 import { intervalText } from './figure-text.ts'

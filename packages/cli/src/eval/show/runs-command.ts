@@ -18,7 +18,7 @@ import {
   printReport,
   type Report,
   type Section,
-} from '../../command/report.ts'
+} from '../../command/output/report.ts'
 import type { Cell } from '../../command/terminal-text.ts'
 import type { EvalRunsFlags } from '../runs.ts'
 import { agoText, briefText } from './figure-text.ts'

@@ -13,7 +13,7 @@ import {
 
 import { invalid } from '../../command/wrong-use.ts'
 import { printError, printJson, printOut } from '../../command/command-context.ts'
-import { printReport, reportText } from '../../command/report.ts'
+import { printReport, reportText } from '../../command/output/report.ts'
 import { outputWidth } from '../../command/terminal-text.ts'
 import type { EvalShowFlags } from '../show.ts'
 import {

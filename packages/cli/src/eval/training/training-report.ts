@@ -23,7 +23,7 @@ import {
   look,
   type Report,
   type Section,
-} from '../../command/report.ts'
+} from '../../command/output/report.ts'
 import type { Cell } from '../../command/terminal-text.ts'
 import type { FoundTraining } from './find-training.ts'
 

@@ -17,7 +17,7 @@ import {
 import { interruptedExitCode } from '../../command/exit-codes.ts'
 import { invalidEntrypoint } from '../../command/wrong-use.ts'
 import { abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
-import { withContinuation } from '../../command/output-files.ts'
+import { withContinuation } from '../../command/output/output-files.ts'
 import { printError, printOut, redaction, standardError } from '../../command/command-context.ts'
 import { startServerProcess, type ServerProcess } from '../../serve/server-process.ts'
 import { evalCompareCommand } from '../../eval/show/compare-command.ts'

@@ -15,7 +15,11 @@ import { serve } from '@osmosis/server'
 import { closing, abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
 import { interruptedExitCode } from '../../command/exit-codes.ts'
 import { invalid } from '../../command/wrong-use.ts'
-import { writeOutput, assertLogFolder, assertOutputFile } from '../../command/output-files.ts'
+import {
+  writeOutput,
+  assertLogFolder,
+  assertOutputFile,
+} from '../../command/output/output-files.ts'
 import {
   printOut,
   standardInput,

@@ -1,18 +1,16 @@
-import { printOut } from './command-context.ts'
+import { printOut } from '../command-context.ts'
 import {
   type Cell,
   columnsOf,
-  commandLines,
   onOneLine,
   outputWidth,
   packed,
   plain,
-  quoted,
   styled,
   tableLines,
-  withCommand,
   wrapped,
-} from './terminal-text.ts'
+} from '../terminal-text.ts'
+import { commandLines, quoted, withCommand } from './shown-command.ts'
 
 /** What a command has to say, without its form; `--json` prints the documents of the analysis instead. */
 export type Report = readonly Section[]
