@@ -347,4 +347,11 @@ export const serverMutations: readonly Mutation[] = [
     to: '',
     tests: ['packages/cli/test/frozen-server.test.ts'],
   },
+  {
+    name: 'server: what leaves a worker keeps its cycles of before',
+    file: `${server}/child/portable-values.ts`,
+    from: 'this.#known.set(original, copy)',
+    to: 'this.#known.set(original, original)',
+    tests: ['packages/server/test/child/backend-contract.test.ts'],
+  },
 ]
