@@ -69,9 +69,10 @@ it('conversations of two rollouts that say the same continue with their own toke
 
 it('a disk that is full is named, and nothing is left of what was saved in part', async () => {
   const folder = await temporaryFolder()
-  // Files that cannot grow beyond 2 KiB are refused as on a full disk.
+  // Files that cannot grow beyond 2 KiB are refused as on a full disk. Without -B Python would leave half of its compiled modules in
+  // the learner's folder, with which no learner starts.
   const limited = path.join(folder, 'python')
-  writeFileSync(limited, `#!/bin/sh\nulimit -f 4\nexec ${pythonWithTorch()} "$@"\n`)
+  writeFileSync(limited, `#!/bin/sh\nulimit -f 4\nexec ${pythonWithTorch()} -B "$@"\n`)
   chmodSync(limited, 0o755)
   const learner = await tableLearner({ python: limited })
   const saved = path.join(folder, 'saved')
