@@ -303,7 +303,7 @@ function parseRow(
   const { metadataFields, labelFields } = columns
   const label =
     labelFields.length > 0
-      ? labelOfFields(fieldsOf(cells, labelFields))
+      ? labelOfFields(cells, labelFields)
       : (labelText(cellOf('ground_truth')) ?? labelText(cellOf('label')))
   const metadata =
     metadataFields.length > 0
@@ -344,8 +344,10 @@ function labelText(cell: unknown): string | null {
   return typeof cell === 'string' ? cell : toExactText(cell)
 }
 
-function labelOfFields(fields: object): string | null {
-  return Object.keys(fields).length === 0 ? null : labelText(fields)
+/** An object with a field for each column, null where the cell is empty; no label where all of them are. */
+function labelOfFields(cells: RawRow['cells'], names: readonly string[]): string | null {
+  const fields = names.map((name) => [name, cells[name] ?? null] as const)
+  return fields.every(([, cell]) => cell === null) ? null : labelText(Object.fromEntries(fields))
 }
 
 function readMetadata(

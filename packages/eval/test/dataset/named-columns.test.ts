@@ -55,13 +55,14 @@ describe('columns with other names', () => {
   })
 
   it('become fields of the answer, which only the grader gets', async () => {
-    const text = `${jsonl}\n{"question":"3?","facts":null,"expected":null}`
+    const text = `${jsonl}\n{"question":"Which?","facts":{"level":3},"expected":null}\n{"question":"3?","facts":null,"expected":null}`
     const file = join(await temporaryFolder({ 'rows.jsonl': text }), 'rows.jsonl')
     const columns = { prompt: 'question', label: ['facts', 'expected'], metadata: ['source'] }
     const read = await readDataset(file, { columns })
     expect(read.map(({ label, metadata }) => [label, metadata])).toEqual([
       ['{"facts":{"level":1},"expected":2}', { source: 'a' }],
       ['{"facts":{"level":2},"expected":4}', { source: 'b' }],
+      ['{"facts":{"level":3},"expected":null}', null],
       [null, null],
     ])
     expect(read[0]?.otherColumns).toEqual({ role: 'Be brief.' })
