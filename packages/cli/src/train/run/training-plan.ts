@@ -216,7 +216,7 @@ function unusedKeys(
   return [
     model === undefined
       ? ''
-      : `experiment.model_path (${experiment.modelPath}): --model replaces it`,
+      : `experiment.model_path (${experiment.modelPath}): --model names the model that is trained`,
     topP === undefined || topP === 1
       ? ''
       : `sampling.rollout_top_p (${topP}): the logprobs of a truncated distribution cannot be trained`,
