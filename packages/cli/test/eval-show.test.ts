@@ -302,7 +302,9 @@ describe('the report of a run', () => {
     const location = await make({ name: 'airline', rows: 20, n: 4, items: rewarded(rewards) })
     writeFileSync(path.join(location, 'progress.json'), JSON.stringify({ duration_ms: 10_000 }))
     const { stdout } = await show(['--details'], 100)
-    expect(stdout).toContain('airline  finished\n')
+    expect(stdout).toContain(
+      'airline  finished · 5 of 80 rollouts failed · ready to train: yes, with losses: 5 without a reward\n',
+    )
     expect(stdout).toContain('step-200 · 20 rows × 4 attempts = 80 rollouts')
     expect(stdout).toMatch(
       /^Pass rate {4}56\.3 % {3}between \d+\.\d and \d+\.\d %; 45 of 80 have a reward of 1 or more$/m,
@@ -378,7 +380,7 @@ describe('the report of a run', () => {
       JSON.stringify({ status: 'incomplete', incomplete_reason: 'The key was refused.' }),
     )
     const { stdout } = await show(['--details'])
-    expect(stdout).toContain('airline  incomplete\n')
+    expect(stdout).toContain('airline  incomplete · ready to train: not known')
     expect(stdout).toContain('\n2 of 4 done\nThe key was refused.\n')
     expect(stdout).toMatch(
       /^Continue +osmosis eval run configs\/eval\/airline\.toml --name airline\n.*the flags it was started with$/m,

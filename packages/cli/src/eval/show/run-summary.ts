@@ -43,7 +43,7 @@ export function runSummary(
 ): string {
   const { shown, state } = run
   const report = [
-    [...headSection(run, showPlan, verdictFacts(shown)), ...mainFigures(shown, state)],
+    [...headSection(run, showPlan), ...mainFigures(shown, state)],
     [browserCommand(shown), ...failureCommands(shown), ...lastCommands(run)],
   ]
   return reportText(report, width)
@@ -93,19 +93,16 @@ function readinessText({ table }: ShownItems): Cell | string | undefined {
 
 const statusFormats = { finished: 'green', running: 'cyan', incomplete: 'yellow' } as const
 
-/** The name of the run and its status, what was evaluated, and how far it is. */
-export function headSection(
-  { state, shown: { name, reader, table } }: ReportedRun,
-  showPlan = true,
-  verdict: readonly Text[] = [],
-): Section {
+/** The name of the run, its status and whether a training can use it; what was evaluated, and how far it is. */
+export function headSection({ state, shown }: ReportedRun, showPlan = true): Section {
+  const { name, reader, table } = shown
   const { status, done, total, reason } = state
   const { rows, n } = reader.manifest
   const { rollout, dataset, model } = table.document
   const title: Text = [heading(name), '  ', look(status, statusFormats[status])]
   const size = `${formatQuantity(rows.length, 'row')} × ${formatQuantity(n, 'attempt')} = ${formatQuantity(rows.length * n, 'rollout')}`
   return [
-    { facts: [title, ...verdict] },
+    { facts: [title, ...verdictFacts(shown)] },
     showPlan ? { facts: [rollout, dataset, model, size] } : undefined,
     status === 'finished' ? undefined : `${formatCount(done)} of ${formatCount(total)} done`,
     status === 'finished' || reason === null ? undefined : look(reasonSentence(reason), 'yellow'),
