@@ -19,7 +19,8 @@ if (isOlder(process.versions.node, needed)) {
   breakUpCommands(environment())
   // The command continues when the reader of its output has closed the pipe.
   ignoreBrokenPipe()
-  const exitCode = await main(process.argv.slice(2))
+  // Programs that user code imports may read arguments of their own.
+  const exitCode = await main(process.argv.splice(2))
   if (exitCode !== undefined) {
     process.exitCode = exitCode
     // User code may leave timers or sockets open, which would keep the process alive.

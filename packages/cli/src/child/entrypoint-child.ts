@@ -1,6 +1,7 @@
 import { runWorker } from '@osmosis/server/child'
 
 import { loadForInspection } from './inspected-entrypoint.ts'
+import { takeOrder } from '../command/process.ts'
 
 // Started by `inspectEntrypoint` and `datasetFit`.
-await runWorker(async () => loadForInspection(JSON.parse(process.argv[2] ?? '""') as string))
+await runWorker(async () => loadForInspection(takeOrder() as string))

@@ -6,10 +6,11 @@ import { breakUpCommands } from '../command/github-commands.ts'
 import { environment } from '../command/command-context.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
 import { backendOptions, factsOf, rowCheckOf, type WorkerArguments } from './served-workflow.ts'
+import { takeOrder } from '../command/process.ts'
 
 // Started by `workflowInWorkers`, once for each worker.
 breakUpCommands(environment())
-const { spec, ...options } = JSON.parse(process.argv[2] ?? '{}') as WorkerArguments
+const { spec, ...options } = takeOrder() as WorkerArguments
 
 await runWorker(async () => {
   const loaded = await loadEntrypoint(spec)

@@ -33,6 +33,15 @@ export async function closing<R extends AsyncDisposable | undefined, T>(
   }
 }
 
+/**
+ * What started this process asks of it: the first argument, which is JSON. The arguments leave the process with it, because a
+ * program that user code imports may read arguments of its own from there.
+ */
+export function takeOrder(): unknown {
+  const [order = '{}'] = process.argv.splice(2)
+  return JSON.parse(order)
+}
+
 /** A signal that Ctrl-C (or SIGTERM) aborts. A second one ends the process immediately. */
 export function abortOnInterrupt(): { signal: AbortSignal; release: () => void } {
   const abort = new AbortController()

@@ -3,7 +3,8 @@ import { runWorker } from '@osmosis/server/child'
 import { environment } from '../command/command-context.ts'
 import { breakUpCommands } from '../command/github-commands.ts'
 import { loadServer, type ServerOrder } from './server-process.ts'
+import { takeOrder } from '../command/process.ts'
 
 // Started by `startServerProcess`.
 breakUpCommands(environment())
-await runWorker(async () => loadServer(JSON.parse(process.argv[2] ?? '{}') as ServerOrder))
+await runWorker(async () => loadServer(takeOrder() as ServerOrder))
