@@ -145,7 +145,7 @@ describe('a run of that name', { tags: 'slow' }, () => {
       const { code, stderr } = await evaluate(flags)
       expect(code).toBe(2)
       // Both ways out.
-      expect(stderr).toMatch(/ Pass --fresh to start a new run, .*, or another --name\./)
+      expect(stderr).toMatch(/ Pass --fresh to start a new run, .*, or pass another --name\./)
       return /these have changed: (.*?)\. Pass/.exec(stderr)?.[1] ?? stderr
     }
     expect(await refusal(() => {}, `${mine} --temperature 1`)).toMatch(/^model \([^)]*\)$/)
