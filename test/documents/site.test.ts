@@ -99,8 +99,8 @@ it('each link of a page leads to a page of the site, and to a heading where it n
         // The reference of the API is built by another command.
         if (target.startsWith('api/') || !target.endsWith('.html')) return false
         const id = decodeURIComponent(link.split('#')[1] ?? '')
-        const html = pages.get(target)
-        return html === undefined || (id !== '' && !html.includes(` id="${id}"`))
+        const pageOfTarget = pages.get(target)
+        return pageOfTarget === undefined || (id !== '' && !pageOfTarget.includes(` id="${id}"`))
       })
       .map((link) => `${file}: ${link}`)
   })
