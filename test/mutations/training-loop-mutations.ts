@@ -181,7 +181,7 @@ export const trainingLoopMutations: readonly Mutation[] = [
     ],
   ),
   ...mutationsOf(
-    'packages/train/src/loop/step-run.ts',
+    'packages/train/src/loop/stored-sequences.ts',
     [`${train}/stored-sequences.test.ts`],
     [
       [
@@ -517,7 +517,7 @@ export const trainingLoopMutations: readonly Mutation[] = [
     ],
   ),
   ...mutationsOf(
-    'packages/train/src/loop/step-run.ts',
+    'packages/train/src/loop/stored-sequences.ts',
     [`${train}/lone-conversations.test.ts`],
     [
       [
@@ -596,7 +596,7 @@ export const trainingLoopMutations: readonly Mutation[] = [
     ],
   ),
   ...mutationsOf(
-    'packages/train/src/loop/step-run.ts',
+    'packages/train/src/loop/stored-sequences.ts',
     [`${train}/stored-sequences.test.ts`],
     [
       [

@@ -158,7 +158,7 @@ export const trainingMutations: readonly Mutation[] = [
     ],
     ['a warm start imitates everything', 'reward >= threshold', 'reward >= threshold || true'],
   ]),
-  ...mutationsOf('packages/train/src/loop/step-run.ts', known, [
+  ...mutationsOf('packages/train/src/loop/stored-sequences.ts', known, [
     [
       'failed attempts count as 0',
       "if (event.status !== 'success') continue",
@@ -176,7 +176,7 @@ export const trainingMutations: readonly Mutation[] = [
       'one.sampleId !== sampleId',
     ],
   ]),
-  ...mutationsOf('packages/train/src/loop/step-run.ts', known, [
+  ...mutationsOf('packages/train/src/loop/stored-sequences.ts', known, [
     [
       'step rewards are shifted by failed calls',
       'error === null ? (own.next().value ?? null) : null',

@@ -9,5 +9,6 @@ export {
   type LockOwner,
 } from './files/lock/folder-lock.ts'
 export { type ProcessLock } from './files/lock/process-lock.ts'
+export { readLines, type FileLine } from './files/json-lines.ts'
 export { removeTree } from './files/remove-tree.ts'
 export { WriteGroups } from './files/write-groups.ts'

@@ -1,8 +1,8 @@
-import { appendFileSync, existsSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import path from 'node:path'
 
 import { openRun } from '@osmosis/eval'
-import { onlyIf, temporaryFolder } from '../../../test/kit/index.ts'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { train, type OpenRollouts, type TrainOptions } from '@osmosis/train'
@@ -53,35 +53,41 @@ it('whatever counts as ended has its tokens on the disk', async () => {
   expect([...new Set(stored)]).toEqual([1, 2, 3, 4, 5, 6])
 })
 
-onlyIf(existsSync('/dev/full'), '/dev/full').it(
-  'nothing counts as ended whose tokens cannot be stored, and it is run again',
-  async () => {
-    const options = await training()
-    const stopped = new AbortController()
-    // A process that ends when the run of its first step has begun.
-    const rollouts: OpenRollouts = async (policy) => ({
-      ...(await options.rollouts(policy)),
-      runner: {
-        run: async () => {
-          stopped.abort(new Error('stopped'))
-          throw stopped.signal.reason
-        },
+/** A training whose process ended when the run of its first step had begun, and the file for the tokens of that run. */
+async function interruptedTraining(): Promise<{ options: TrainOptions; file: string }> {
+  const options = await training()
+  const stopped = new AbortController()
+  const rollouts: OpenRollouts = async (policy) => ({
+    ...(await options.rollouts(policy)),
+    runner: {
+      run: async () => {
+        stopped.abort(new Error('stopped'))
+        throw stopped.signal.reason
       },
-    })
-    const first = { ...options, rollouts, signal: stopped.signal }
-    await expect(train(first)).rejects.toThrow('stopped')
+    },
+  })
+  const first = { ...options, rollouts, signal: stopped.signal }
+  await expect(train(first)).rejects.toThrow('stopped')
+  const file = path.join(options.folder, 'runs', 'step-0001', 'sequences.jsonl')
+  rmSync(file)
+  return { options, file }
+}
 
-    const run = path.join(options.folder, 'runs', 'step-0001')
-    const file = path.join(run, 'sequences.jsonl')
-    rmSync(file)
-    symlinkSync('/dev/full', file)
-    await expect(train(options)).rejects.toMatchObject({ code: 'storage_error' })
-    expect((await openRun(run)).events.size).toBe(0)
-    rmSync(file)
-    const { steps } = await train(options)
-    expect(steps[0]?.batch.sequences).toBe(4)
-  },
-)
+it.each([
+  ['written', (file: string) => symlinkSync('/dev/full', file)] as const,
+  ['opened', (file: string) => mkdirSync(file)] as const,
+])('nothing ends whose tokens cannot be %s, and it is run again', async (_, spoil) => {
+  const { options, file } = await interruptedTraining()
+  spoil(file)
+  await expect(train(options)).rejects.toMatchObject({
+    code: 'storage_error',
+    message: expect.stringContaining(file),
+  })
+  expect((await openRun(path.dirname(file))).events.size).toBe(0)
+  rmSync(file, { recursive: true })
+  const { steps } = await train(options)
+  expect(steps[0]?.batch.sequences).toBe(4)
+})
 
 it('a line that a crash cut off costs no other line', async () => {
   const options = await training({ maxInFlight: 1 })

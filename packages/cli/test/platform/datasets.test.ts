@@ -99,6 +99,7 @@ describe('osmosis dataset validate', () => {
     ],
     ['floats', ['1e30', '1.5', '1e3', '0']],
     ['text that looks like an integer', ['"1"', '"9223372036854775808"', '"x"', '""']],
+    ["Unicode's separators of lines", ['"a\u2028b"', '"a\u2029b"', '"a\u0085b"', '"a"']],
   ])('takes %s in metadata', async (_, values) => {
     const { osmosis } = await platformUser({ loggedIn: false })
     writeFileSync(here('rows.jsonl'), withA(...values))

@@ -3,10 +3,10 @@ import { stat } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
 
 import { errorMessage, isOsmosisError } from '@osmosis/core'
+import { readLines } from '@osmosis/protocol/files'
 import { z } from 'zod'
 
 import type { ItemEvent } from '../analysis/records/item-event.ts'
-import { readLines } from './json-lines.ts'
 import { damagedRun, runFiles } from './run-files.ts'
 
 /** How far a journal has been read. */

@@ -3,11 +3,10 @@ import { mkdir, open, readdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
-import { writeFileAtomically } from '@osmosis/protocol/files'
+import { readLines, writeFileAtomically } from '@osmosis/protocol/files'
 
 import type { AuditVerdict } from '../analysis/records/audit-finding.ts'
 import { type RunNote, itemKey, type ItemReference } from '../analysis/records/item-event.ts'
-import { readLines } from './json-lines.ts'
 import { fileMode, folderMode, runFiles, storageError } from './run-files.ts'
 
 /** The result of re-grading an item. */

@@ -1,7 +1,6 @@
 import path from 'node:path'
 import { randomBytes } from 'node:crypto'
-import { existsSync, createReadStream } from 'node:fs'
-import { createInterface } from 'node:readline'
+import { existsSync } from 'node:fs'
 
 import { OsmosisError } from '@osmosis/core'
 import {
@@ -12,22 +11,16 @@ import {
   type DatasetRow,
   type EvaluationProgress,
   type RunStore,
-  AppendFile,
-  type ItemOutcome,
-  type ItemRunner,
 } from '@osmosis/eval'
 import {
   measureRollouts,
-  type ItemEvent,
   type RunInputs,
   type RunManifest,
   type StepFigures,
 } from '@osmosis/eval/analysis'
-import { parseJson } from '@osmosis/core/http'
-import { toTrainingSequences, type SampleSequences } from '@osmosis/protocol/trajectory'
 
-import type { TrainableSample } from '../batch/training-batch.ts'
-import type { RolloutSource, SampledCalls } from '../rollouts/rollout-source.ts'
+import type { RolloutSource } from '../rollouts/rollout-source.ts'
+import { SequenceFile } from './stored-sequences.ts'
 
 /** A number of steps as names of folders have it. */
 export function padded(step: number): string {
@@ -141,8 +134,11 @@ export async function runStep(
     const seconds = result.durationMs / 1000
     return measureRollouts(store.manifest, store.events.values(), seconds)
   } finally {
-    await sequences?.close()
-    await store.close()
+    try {
+      await sequences?.close()
+    } finally {
+      await store.close()
+    }
   }
 }
 
@@ -163,129 +159,4 @@ async function openStore(settings: RunSettings, options: StepRunOptions): Promis
     rows: rows.map(toRunRow),
   }
   return createRun({ outputRoot, manifest })
-}
-
-/** The graded samples of a run that has ended, with their sequences: failed and removed ones are left out. */
-export async function trainableSamples(
-  runFolder: string,
-  events: Iterable<ItemEvent>,
-): Promise<TrainableSample[]> {
-  const stored = await readSequences(runFolder)
-  const samples: TrainableSample[] = []
-  for (const event of events) {
-    if (event.status !== 'success') continue
-    const sequences = stored.get(event.rollout_id) ?? []
-    for (const [sampleId, reward] of Object.entries(event.samples)) {
-      if (reward === null) continue
-      const said = sequencesOf(sampleId, sequences, Object.keys(event.samples).length)
-      samples.push({
-        rolloutId: event.rollout_id,
-        sampleId,
-        row: event.source_row_index,
-        reward,
-        stepRewards: said?.stepRewards,
-        sequences: said?.sequences ?? [],
-        withoutIds: said?.withoutIds ?? 0,
-        untrainable: said?.untrainable ?? 0,
-      })
-    }
-  }
-  return samples
-}
-
-/** A lone conversation is that of the lone sample, whatever either is called. */
-function sequencesOf(
-  sampleId: string,
-  stored: readonly StoredSequences[],
-  sampleCount: number,
-): StoredSequences | undefined {
-  const named = stored.find((one) => one.sampleId === sampleId)
-  return named ?? (sampleCount === 1 && stored.length === 1 ? stored[0] : undefined)
-}
-
-/** The sequences of one sample, as a line of the file has them. */
-interface StoredSequences extends SampleSequences {
-  readonly sampleId: string
-  /** One for each call, answered or not, where the grader gave them. */
-  readonly stepRewards?: readonly (number | null)[]
-}
-
-interface StoredLine {
-  readonly rollout_id: string
-  readonly samples: readonly StoredSequences[]
-}
-
-/** Stores the sequences of the rollouts of a run, beside the run's own files. */
-class SequenceFile {
-  /** Why nothing can be stored any more; undefined while it can. */
-  failure: Error | undefined
-  readonly #file: AppendFile
-
-  constructor({ location, lock }: RunStore) {
-    this.#file = new AppendFile(fileOf(location), lock, (error) => (this.failure = error))
-    // Ends a line that a crash cut off, so that the next one is not part of it.
-    if (this.#file.end > 0) void this.#file.append('').durable.catch(() => {})
-  }
-
-  /** The same runner, which reports an outcome only when the sequences of its rollout are on the disk. */
-  storing(source: RolloutSource): ItemRunner {
-    return {
-      run: (item, options) =>
-        source.runner.run(item, {
-          ...options,
-          onEnd: async (outcome) => {
-            if (outcome.status === 'success') await this.#store(item.rolloutId, source, outcome)
-            await options.onEnd?.(outcome)
-          },
-        }),
-    }
-  }
-
-  close(): Promise<void> {
-    return this.#file.close()
-  }
-
-  #store(rolloutId: string, source: RolloutSource, outcome: ItemOutcome): Promise<void> {
-    const { stepRewards = {} } = outcome
-    const said = [...source.callsOf(rolloutId)]
-    const samples = said.map(([sampleId, { calls }]): StoredSequences => {
-      // A lone conversation is that of the lone sample, whatever either is called.
-      const own =
-        stepRewards[sampleId] ?? (said.length === 1 ? Object.values(stepRewards)[0] : undefined)
-      return {
-        sampleId,
-        ...toTrainingSequences(calls),
-        ...(own === undefined ? {} : { stepRewards: forAllCalls(own, calls) }),
-      }
-    })
-    const line: StoredLine = { rollout_id: rolloutId, samples }
-    return this.#file.append(JSON.stringify(line)).durable
-  }
-}
-
-/** Graders reward answered calls only. */
-function forAllCalls(
-  rewards: readonly (number | null)[],
-  calls: SampledCalls['calls'],
-): (number | null)[] {
-  const own = rewards.values()
-  return calls.map(({ error }) => (error === null ? (own.next().value ?? null) : null))
-}
-
-/** The stored sequences of the rollouts of a run, by rollout id; a line that a crash cut off is left out. */
-async function readSequences(
-  runFolder: string,
-): Promise<ReadonlyMap<string, readonly StoredSequences[]>> {
-  const found = new Map<string, readonly StoredSequences[]>()
-  const file = fileOf(runFolder)
-  if (!existsSync(file)) return found
-  for await (const text of createInterface({ input: createReadStream(file, 'utf8') })) {
-    const line = parseJson(text) as StoredLine | undefined
-    if (line !== undefined) found.set(line.rollout_id, line.samples)
-  }
-  return found
-}
-
-function fileOf(runFolder: string): string {
-  return path.join(runFolder, 'sequences.jsonl')
 }

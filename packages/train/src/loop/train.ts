@@ -25,14 +25,8 @@ import type { Learner } from '../learner.ts'
 import { Checkpoints, fullDiskAdvice } from './checkpoints.ts'
 import { chooseRows } from './choose-rows.ts'
 import { noteTraining } from './same-training.ts'
-import {
-  beginStep,
-  padded,
-  runStep,
-  trainableSamples,
-  type StartedStepRun,
-  type RunSettings,
-} from './step-run.ts'
+import { beginStep, padded, runStep, type StartedStepRun, type RunSettings } from './step-run.ts'
+import { trainableSamples } from './stored-sequences.ts'
 import {
   defaultUpdate,
   runSettings,

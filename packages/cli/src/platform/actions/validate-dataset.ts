@@ -1,7 +1,5 @@
-import { createReadStream } from 'node:fs'
-import { stat } from 'node:fs/promises'
+import { readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
-import { createInterface } from 'node:readline'
 
 import { isOsmosisError } from '@osmosis/core'
 import { readDataset, type DatasetRow } from '@osmosis/eval'
@@ -163,7 +161,8 @@ async function keyErrors(file: string): Promise<string[]> {
   const errors: string[] = []
   let expected: string | undefined
   let number = 0
-  for await (const line of createInterface({ input: createReadStream(displayPath(file)) })) {
+  // Readline also splits at U+2028, which the text of a row may contain.
+  for (const line of (await readFile(displayPath(file), 'utf8')).split('\n')) {
     number += 1
     const text = line.replace(/^\uFEFF/, '').trim()
     if (text === '') continue

@@ -16,7 +16,10 @@ export interface AppendedLine {
   readonly durable: Promise<void>
 }
 
-/** An append-only file of lines. Lines that arrive during a write share the next one. */
+/**
+ * An append-only file of lines. Lines that arrive during a write share the next one. A file that cannot be opened rejects
+ * the lines, as one does that cannot be written.
+ */
 export class AppendFile {
   readonly path: string
   readonly #file: AppendedFile
@@ -27,7 +30,9 @@ export class AppendFile {
   )
   readonly #lock: FolderLock
   readonly #onFailure: (error: Error) => void
-  #end: number
+  #end = 0
+  /** Why the file could not be opened; the first line that is appended reports it. */
+  readonly #openingError: Error | undefined
   #failure: Error | undefined
 
   /**
@@ -38,10 +43,14 @@ export class AppendFile {
     this.path = file
     this.#lock = lock
     this.#onFailure = onFailure
-    // Readers need the file before it has a line.
-    const descriptor = openSync(file, 'a', fileMode)
-    this.#end = fstatSync(descriptor).size
-    closeSync(descriptor)
+    try {
+      // Readers need the file before it has a line.
+      const descriptor = openSync(file, 'a', fileMode)
+      this.#end = fstatSync(descriptor).size
+      closeSync(descriptor)
+    } catch (error) {
+      this.#openingError = error as Error
+    }
     this.#file = new AppendedFile(file, this.#end)
   }
 
@@ -75,6 +84,7 @@ export class AppendFile {
     if (this.#failure !== undefined) throw this.#failure
     try {
       this.#lock.assertHeld()
+      if (this.#openingError !== undefined) throw this.#openingError
       await this.#file.append(Buffer.concat(lines), { sync: true })
     } catch (cause) {
       // If that fails as well, the next writer truncates the file.

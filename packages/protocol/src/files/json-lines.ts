@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises'
 
-/** A line of a file of JSON Lines, without its newline. */
-export interface StoredLine {
+/** A line of a file, without its newline. */
+export interface FileLine {
   readonly text: string
   /** Of its first byte. */
   readonly offset: number
@@ -22,7 +22,7 @@ const newline = 0x0a
 export async function* readLines(
   file: string,
   from = 0,
-): AsyncGenerator<StoredLine[], void, undefined> {
+): AsyncGenerator<FileLine[], void, undefined> {
   const handle = await open(file)
   try {
     let bytes = Buffer.allocUnsafe(chunkSize)
@@ -34,7 +34,7 @@ export async function* readLines(
       const { bytesRead } = await handle.read(bytes, held, bytes.length - held, offset + held)
       if (bytesRead === 0) return
       held += bytesRead
-      const lines: StoredLine[] = []
+      const lines: FileLine[] = []
       let start = 0
       for (;;) {
         const end = bytes.subarray(0, held).indexOf(newline, start)
