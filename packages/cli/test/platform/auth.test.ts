@@ -76,7 +76,7 @@ describe('osmosis auth login', () => {
     const { code, stderr } = await osmosis('auth login')
     expect([code, stderr]).toEqual([
       0,
-      expect.stringContaining(`was renamed to ${credentials}.bak`),
+      expect.stringContaining(`The file as it was is now ${credentials}.bak`),
     ])
     expect(readFileSync(`${credentials}.bak`, 'utf8')).toBe('planted-nonsense')
     expect(stderr).not.toContain('planted-nonsense')

@@ -44,9 +44,57 @@ it('records of others stay as they are', async () => {
   })
 })
 
-it('a file of a newer version is neither read nor moved', async () => {
-  const file = await fileWith({ version: 3, platforms: {} })
-  const refused = { platformCode: 'CREDENTIALS_VERSION_CHANGED' }
-  await expect(file.find(hosted)).rejects.toMatchObject(refused)
-  await expect(file.moveCorrupt()).rejects.toMatchObject(refused)
+it.each([{ version: 3, platforms: {} }, { version: '3' }])(
+  'a file of a newer version is neither read nor changed: %j',
+  async (credentials) => {
+    const file = await fileWith(credentials)
+    const refused = {
+      platformCode: 'CREDENTIALS_VERSION_CHANGED',
+      message: expect.stringMatching(
+        /its version is (3|no number), and this command reads 1 and 2/,
+      ),
+    }
+    await expect(file.find(hosted)).rejects.toMatchObject(refused)
+    await expect(file.removeUnreadable(hosted)).rejects.toMatchObject(refused)
+    expect(JSON.parse(await readFile(file.path, 'utf8'))).toStrictEqual(credentials)
+  },
+)
+
+const broken = { access_token: 'the-token' }
+
+it.each<[string, unknown]>([
+  ['an empty object', {}],
+  ['no platforms', { version: 2 }],
+  ['platforms without their version', { platforms: { [hosted]: record } }],
+  ['a broken record', { version: 2, platforms: { [hosted]: broken } }],
+  ['a broken record for all', broken],
+  [
+    'a broken record of a workspace',
+    { version: 1, active_workspace: 'a', workspaces: { a: broken } },
+  ],
+])('a login can be saved again where a file has %s', async (_, credentials) => {
+  const file = await fileWith(credentials)
+  await expect(file.find(hosted)).rejects.toMatchObject({
+    platformCode: 'CREDENTIALS_PARSE_FAILED',
+  })
+  const copy = await file.removeUnreadable(hosted)
+  expect(JSON.parse(await readFile(copy ?? '', 'utf8'))).toStrictEqual(credentials)
+  expect(await file.find(hosted)).toBeUndefined()
+  const login = { token: 'new', expiresAt: record.expires_at, user: {}, tokenId: 'i' } as const
+  await file.save(hosted, { ...login, store: 'file', account: undefined })
+  expect(await file.find(hosted)).toMatchObject({ token: 'new' })
+})
+
+it('a broken record costs no login of another platform', async () => {
+  const file = await fileWith({ version: 2, platforms: { [hosted]: broken, [other]: record } })
+  expect(await file.removeUnreadable(other)).toBeUndefined()
+  expect(await file.removeUnreadable(hosted)).toBe(`${file.path}.bak`)
+  expect(await file.find(hosted)).toBeUndefined()
+  expect(await file.find(other)).toMatchObject({ token: 'the-token' })
+})
+
+it('a login for another platform can be saved beside a broken record of an older format', async () => {
+  const file = await fileWith(broken)
+  expect(await file.removeUnreadable(other)).toBe(`${file.path}.bak`)
+  expect(await file.find(other)).toBeUndefined()
 })

@@ -80,7 +80,7 @@ export async function logOut(session: PlatformSession, yes: boolean | undefined)
       resource: { platform_url: url },
       message,
     })
-  await logins.moveCorrupt()
+  await logins.removeUnreadable()
   const login = await logins.file.find(url)
   if (login === undefined) {
     end('noop', `Not logged in to ${url}.`)

@@ -1,4 +1,4 @@
-import { mkdir, readFile, rename, rm, stat } from 'node:fs/promises'
+import { copyFile, mkdir, readFile, rm, stat } from 'node:fs/promises'
 import path from 'node:path'
 
 import { isJsonObject } from '@osmosis/core/http'
@@ -42,20 +42,29 @@ export class CredentialsFile {
   }
 
   /**
-   * Renames an invalid file, so that a new login can be saved. Resolves with its new name, or undefined for a
-   * valid or missing file.
+   * Removes what keeps a new login for a platform from being saved: a file, or a record, that cannot be read. Logins for other
+   * platforms stay. Resolves with the name of a copy of the file as it was, or undefined where nothing had to be removed.
+   *
+   * @throws PlatformError with code `CREDENTIALS_UNAVAILABLE` or `CREDENTIALS_VERSION_CHANGED`
    */
-  async moveCorrupt(): Promise<string | undefined> {
+  async removeUnreadable(url: string): Promise<string | undefined> {
+    let platforms: JsonObject = {}
     try {
       const credentials = await this.#read()
-      if (credentials) findLogin(credentials, defaultPlatformUrl, this.path)
+      if (credentials === undefined) return undefined
+      const hasPlatforms = isJsonObject(credentials['platforms'])
+      if (hasPlatforms) platforms = credentials['platforms'] as JsonObject
+      // A file without platforms holds a login for the default one, and a new login for another platform keeps it.
+      findLogin(credentials, hasPlatforms ? url : defaultPlatformUrl, this.path)
       return undefined
     } catch (error) {
       if (!(error instanceof PlatformError)) throw error
       if (error.platformCode !== 'CREDENTIALS_PARSE_FAILED') throw error
-      const backup = await freeName(`${this.path}.bak`)
-      await rename(this.path, backup)
-      return backup
+      const copy = await freeName(`${this.path}.bak`)
+      await copyFile(this.path, copy)
+      const { [url]: _unreadable, ...others } = platforms
+      await this.#keepOnly(others)
+      return copy
     }
   }
 
@@ -68,7 +77,11 @@ export class CredentialsFile {
   /** Removes the login for a platform. */
   async remove(url: string): Promise<void> {
     const { [url]: _removed, ...others } = await this.#platforms()
-    if (Object.keys(others).length > 0) await this.#write(others)
+    await this.#keepOnly(others)
+  }
+
+  async #keepOnly(platforms: JsonObject): Promise<void> {
+    if (Object.keys(platforms).length > 0) await this.#write(platforms)
     else await rm(this.path, { force: true })
   }
 
@@ -143,29 +156,25 @@ async function freeName(name: string): Promise<string> {
  */
 function findLogin(credentials: JsonObject, url: string, file: string): StoredLogin | undefined {
   const { version, platforms, workspaces } = credentials
-  if (isJsonObject(platforms)) {
-    if (version !== 2) throw otherVersion(file)
-    if (!Object.hasOwn(platforms, url)) return undefined
-    return toLogin(platforms[url], url, file)
-  }
   const isFlat = 'access_token' in credentials || 'token_store' in credentials
-  const flat = isFlat ? credentials : undefined
-  if (flat === undefined && version !== 1) throw otherVersion(file)
+  if (!isFlat && version !== undefined && version !== 1 && version !== 2) {
+    throw new PlatformError(
+      'CREDENTIALS_VERSION_CHANGED',
+      `The login in ${file} cannot be used: its version is ${typeof version === 'number' ? version : 'no number'}, and this command reads 1 and 2. Upgrade osmosis, or set OSMOSIS_TOKEN to a login token of the platform.`,
+    )
+  }
+  if (isJsonObject(platforms) && version === 2) {
+    return Object.hasOwn(platforms, url) ? toLogin(platforms[url], url, file) : undefined
+  }
+  if (!isFlat && version !== 1) throw unreadable(file, 'it has no version 2 with platforms')
   if (url !== defaultPlatformUrl) return undefined
-  if (flat !== undefined) return toLogin(flat, url, file)
+  if (isFlat) return toLogin(credentials, url, file)
   const { active_workspace: name } = credentials
   if (name === null || name === undefined) return undefined
   if (typeof name !== 'string' || !isJsonObject(workspaces)) {
     throw unreadable(file, 'it should have workspaces, and the name of the active one')
   }
   return Object.hasOwn(workspaces, name) ? toLogin(workspaces[name], name, file) : undefined
-}
-
-function otherVersion(file: string): PlatformError {
-  return new PlatformError(
-    'CREDENTIALS_VERSION_CHANGED',
-    `The login in ${file} cannot be used: its version is neither 1 nor 2. Upgrade osmosis, or set OSMOSIS_TOKEN to a login token of the platform.`,
-  )
 }
 
 function toLogin(record: unknown, name: string, file: string): StoredLogin {

@@ -48,15 +48,16 @@ export class LoginStore {
   async prepare(): Promise<StoredLogin | undefined> {
     const { url, tokenStore } = this.#settings
     if (tokenStore === 'keyring') await this.#keyring.get(platformAccount(url))
-    await this.moveCorrupt()
+    await this.removeUnreadable()
     return this.file.find(url).catch(() => undefined)
   }
 
-  /** Renames an invalid credentials file, so that a new login can be saved. */
-  async moveCorrupt(): Promise<void> {
-    const moved = await this.file.moveCorrupt()
-    if (moved === undefined) return
-    const message = `${this.file.path} could not be read, and was renamed to ${moved}.`
+  /** Removes a login for this platform that cannot be read from the credentials file, so that a new one can be saved. */
+  async removeUnreadable(): Promise<void> {
+    const { url } = this.#settings
+    const copy = await this.file.removeUnreadable(url)
+    if (copy === undefined) return
+    const message = `${this.file.path} had no readable login for ${url}. The file as it was is now ${copy}.`
     this.#access.warn('CREDENTIALS_MOVED', message)
   }
 
