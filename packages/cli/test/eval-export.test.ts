@@ -13,7 +13,7 @@ import { expect, it } from 'vitest'
 
 import { inWorkspace, run } from './in-process.ts'
 import { temporaryFolder } from './osmosis.ts'
-import { storedItem, storeRun } from './stored-runs.ts'
+import { storedItem, storedManifest, storeRun } from './stored-runs.ts'
 
 inWorkspace()
 
@@ -206,4 +206,30 @@ it('eval export writes the rows of rollouts as the dataset has them, once each a
   expect(found.stdout).toBe(whole.stdout)
   appendFileSync(moved, '\n')
   expect((await run([...args, '--dataset', moved])).code).toBe(2)
+})
+
+it('eval export writes no two exports to one place', async () => {
+  const output = temporaryFolder()
+  await storeRun(output, [storedItem(0, 'a', 1)])
+  const file = path.join(output, 'exported')
+  const args = ['eval', 'export', 'stored', '-o', output, '--force']
+  for (const other of ['--rows', '--junit', '--sft', '--atif']) {
+    const two = await run([...args, '--csv', file, other, `${output}/./exported`])
+    expect([two.code, two.stderr]).toEqual([
+      2,
+      expect.stringContaining(`Two exports would be written to ${file}.`),
+    ])
+  }
+  expect(existsSync(file)).toBe(false)
+})
+
+it('eval export says that a run of train() names no dataset', async () => {
+  const output = temporaryFolder()
+  const dataset = { name: 'rows', sha256: '' }
+  await storeRun(output, [storedItem(0, 'a', 1)], storedManifest(1, {}, { dataset }))
+  const { code, stderr } = await run(['eval', 'export', 'stored', '--rows', '-', '-o', output])
+  expect([code, stderr]).toEqual([
+    2,
+    expect.stringContaining('A program passed the rows of stored to train()'),
+  ])
 })

@@ -59,6 +59,7 @@ export async function evalExportCommand(name: string, flags: EvalExportFlags): P
   const toStdout = files.filter((file) => file === '-').length
   if (toStdout > 1)
     throw invalid('Only one of --csv, --sft, --junit and --rows can be written to stdout.')
+  assertDistinct([atif, ...files])
   for (const file of files) assertNewFile(file, force)
   await assertEmptyFolder(atif, force)
   const run = await openExported(name, flags)
@@ -159,6 +160,15 @@ async function* conversations(
   }
 }
 
+/** @throws OsmosisError with code `invalid_config` when two exports have the same place */
+function assertDistinct(places: readonly (string | undefined)[]): void {
+  const files = places.filter((place) => place !== undefined).filter((place) => place !== '-')
+  const written = files.map((file) => resolvePath(file))
+  const twice = written.find((place, at) => written.indexOf(place) !== at)
+  if (twice === undefined) return
+  throw invalid(`Two exports would be written to ${twice}. Pass another place for one of them.`)
+}
+
 /** @throws OsmosisError with code `invalid_config` for an existing file */
 function assertNewFile(file: string | undefined, force: boolean): void {
   if (file === undefined || file === '-' || force || !existsSync(resolvePath(file))) return
@@ -188,13 +198,18 @@ async function rowTexts(
 ): Promise<string[]> {
   const wanted = new Set(events.map(({ source_row_index: row }) => row))
   const { dataset } = manifest.inputs
+  if (dataset.sha256 === '') {
+    throw invalid(
+      `A program passed the rows of ${name} to train(), so the run names no file that has them. Write them from that program.`,
+    )
+  }
   const places = file === undefined ? await placesOf(manifest) : [resolvePath(file)]
   for (const place of places) {
     if (!existsSync(place) || (await digestOf([place])) !== dataset.sha256) continue
     return (await readRowTexts(place)).filter((_, row) => wanted.has(row))
   }
   throw invalid(
-    `The rows of ${name} are in its dataset ${dataset.name}, which was moved or changed since. Pass it as it was, under its name, with --dataset <file>; looked for it as ${places.join(', ')}.`,
+    `The rows of ${name} are in its dataset ${dataset.name}, which was moved or changed since. Pass it as it was, under its name, with --dataset <file>. The command looked for it as ${places.join(', ')}.`,
   )
 }
 
