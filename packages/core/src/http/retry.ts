@@ -13,7 +13,10 @@ export interface RetryOptions {
   minDelayMs: number
   /** Longest wait between two attempts, unless an answer requested a longer one. */
   maxDelayMs: number
-  /** No retry starts later than this after the first attempt; default: no limit. */
+  /**
+   * No retry starts later than this after the first attempt: one that would is not waited for, and the last failure is thrown
+   * at once. Default: no limit.
+   */
   totalMs?: number
   /** Ends waiting and retrying; the promise rejects with its reason. */
   signal?: AbortSignal | undefined
@@ -55,10 +58,10 @@ export async function retryFailed<T>(
   for (let attemptNumber = 1; ;) {
     signal?.throwIfAborted()
     if (!(await options.pause?.(latest))) {
-      if (attemptNumber > retries || performance.now() - startedAt >= totalMs) throw latest
-      if (!options.isRetryable(latest)) throw latest
-      await wait(delayBefore(attemptNumber, latest, options), signal)
-      if (performance.now() - startedAt >= totalMs) throw latest
+      if (attemptNumber > retries || !options.isRetryable(latest)) throw latest
+      const delayMs = delayBefore(attemptNumber, latest, options)
+      if (performance.now() - startedAt + delayMs >= totalMs) throw latest
+      await wait(delayMs, signal)
       attemptNumber += 1
     }
     signal?.throwIfAborted()
@@ -119,8 +122,8 @@ export interface FailedRequest {
 
 /**
  * Whether a server is away for a while, as it is while it restarts: it refuses connections, or ends them before it answers, or
- * says that it still loads its model, and names no time. llama.cpp answers 503 with "Loading model", others with
- * "The model … is currently loading".
+ * says that it still loads its model. llama.cpp answers 503 with "Loading model", others with "The model … is currently
+ * loading". Where the answer says how long to wait, follow {@link retryAfterMs} instead.
  */
 export function isAway({ status, text = '', code }: FailedRequest): boolean {
   if (status === undefined) return awayCodes.has(code)

@@ -1,4 +1,5 @@
-import { retryAfterMs } from '@osmosis/core/http'
+import { OsmosisError } from '@osmosis/core'
+import { retryAfterMs, retryRequest } from '@osmosis/core/http'
 import { shouldRetry } from '../../src/http/retry.ts'
 import { expect, it } from 'vitest'
 
@@ -37,4 +38,20 @@ it('reads whether to try again only where that is said', () => {
   expect(shouldRetry({ 'x-should-retry': 'False' })).toBe(false)
   expect(shouldRetry({ 'x-should-retry': 'maybe' })).toBeUndefined()
   expect(shouldRetry(new Headers())).toBeUndefined()
+})
+
+it('a wait that ends after the time for retries is not begun', async () => {
+  const busy = new OsmosisError('policy_unreachable', 'busy', { retryAfterMs: 60_000 })
+  const limits = { retries: 5, minDelayMs: 1, maxDelayMs: 1, totalMs: 30_000 }
+  let attempts = 0
+  const answer = retryRequest(
+    () => {
+      attempts += 1
+      throw busy
+    },
+    { ...limits, isRetryable: () => true },
+  )
+  // A test ends long before a minute.
+  await expect(answer).rejects.toBe(busy)
+  expect(attempts).toBe(1)
 })
