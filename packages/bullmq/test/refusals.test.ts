@@ -2,7 +2,7 @@ import { OsmosisError } from '@osmosis/core'
 import { ReplyError } from 'ioredis'
 import { expect, it } from 'vitest'
 
-import { refusalWord } from '../src/connection/queue-retries.ts'
+import { refusalWord, retryFor } from '../src/connection/queue-retries.ts'
 
 const refused = (message: string): Error =>
   new (ReplyError as new (message: string) => Error)(message)
@@ -31,4 +31,30 @@ it.each([
   ['an error of something else', refused('OOM command not allowed')],
 ])('%s is none', (_, error) => {
   expect(refusalWord(error)).toBeUndefined()
+})
+
+it('an error that is none of Redis is not tried again', async () => {
+  let calls = 0
+  const bug = new TypeError('record is not iterable')
+  const asked = retryFor(60_000, async () => {
+    calls += 1
+    throw bug
+  })
+  await expect(asked).rejects.toBe(bug)
+  expect(calls).toBe(1)
+})
+
+it.each([
+  ['fails again', async () => Promise.reject(unavailable(refused('OOM the second time')))],
+  ['does not end', async () => new Promise<never>(() => {})],
+])('a call that %s for too long rejects with what Redis said', async (_, later) => {
+  const full = unavailable(refused('OOM command not allowed'))
+  const calls = [async (): Promise<never> => Promise.reject(full)]
+  const asked = retryFor(900, async () => (calls.pop() ?? later)())
+  await expect(asked).rejects.toSatisfy((error) => refusalWord(error) === 'OOM')
+})
+
+it('a first call that does not end is ended', async () => {
+  const asked = retryFor(50, async () => new Promise<never>(() => {}))
+  await expect(asked).rejects.toMatchObject({ code: 'queue_unavailable' })
 })

@@ -12,18 +12,17 @@ const shortPauseMs = 250
 /**
  * Calls Redis, and tries again while it is unreachable.
  *
- * @param ms - for how long
- * @throws OsmosisError with code `queue_unavailable`
+ * @param ms - for how long, also for a call that does not end
+ * @throws OsmosisError with code `queue_unavailable`, which says why the last call failed; other errors of `ask` at once
  */
 export async function retryFor<T>(ms: number, ask: () => Promise<T>): Promise<T> {
+  let latest: unknown
   const late = Promise.withResolvers<never>()
   // Between two tries it is not awaited.
   late.promise.catch(() => {})
   const timer = setTimeout(() => {
-    const seconds = Math.round(ms / 1000)
-    late.reject(
-      new OsmosisError('queue_unavailable', `Redis was unreachable for more than ${seconds} s.`),
-    )
+    const silent = `Redis did not answer within ${Math.round(ms / 1000)} s.`
+    late.reject(latest ?? new OsmosisError('queue_unavailable', silent))
   }, ms)
   const until = performance.now() + ms
   try {
@@ -31,7 +30,8 @@ export async function retryFor<T>(ms: number, ask: () => Promise<T>): Promise<T>
       try {
         return await Promise.race([ask(), late.promise])
       } catch (error) {
-        if (performance.now() + pauseMs >= until) throw error
+        if (!isUnavailable(error) || performance.now() + pauseMs >= until) throw error
+        latest = error
       }
       await sleep(pauseMs)
     }
