@@ -130,7 +130,7 @@ function thinking({ reasoning_content, reasoning }: ChatMessage): string | undef
 /** The text of a content that has only text; undefined for null and for other parts. */
 function plainText(content: ChatMessage['content']): string | undefined {
   if (typeof content === 'string') return content
-  if (!Array.isArray(content) || content.length === 0) return undefined
+  if (!Array.isArray(content)) return undefined
   if (!content.every((part) => part.type === 'text')) return undefined
   return content.map((part) => part.text ?? '').join('')
 }

@@ -100,6 +100,23 @@ describe('a turn of the policy that a framework sends back', () => {
     ])
   })
 
+  it.each([[null], [''], [[]], [[{ type: 'text', text: '' }]], [undefined]])(
+    'is known when it has no text, and the framework writes that as %j',
+    async (content) => {
+      const said = '{ "a": 1.0 }'
+      const { policy, client } = await conversation({ tool_calls: [toolCall('c1', said)] })
+      await client.complete({ messages: [prompt] })
+      const echo = { role: 'assistant', content, tool_calls: [toolCall('c1', '{"a":1}')] }
+      const result = { role: 'tool', tool_call_id: 'c1', content: '4' }
+      await client.complete({ messages: [prompt, echo as ChatMessage, result] })
+      expect(sentMessages(policy, 2)).toMatchObject([
+        prompt,
+        { tool_calls: [toolCall('c1', said)] },
+        result,
+      ])
+    },
+  )
+
   it('has one id for a tool call that came without, and the own one of the policy where that comes late', async () => {
     const call = (index: number, more: object): object => ({
       choices: [{ index: 0, delta: { tool_calls: [{ index, ...more }] } }],
