@@ -1,9 +1,10 @@
+import { hash } from 'node:crypto'
 import { lstat, mkdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { writeFileAtomically } from '../files/atomic-write.ts'
 import { beginningOf, errorTextBytes, longErrorTextBytes } from '@osmosis/core/http'
-import { isPathSegment } from '@osmosis/core'
+import { isPathSegment, OsmosisError } from '@osmosis/core'
 import { documentText, toText } from './document-text.ts'
 import { toTrajectories, type EndedRollout } from './to-trajectories.ts'
 
@@ -18,9 +19,10 @@ const defaultMaxBytes = 16 * 1024 * 1024
 /**
  * Writes the documents of a rollout to `<root>/<rolloutId>`, each atomically: `trajectory.json`, or with
  * several samples a `trajectory-<sample id>.json` each, and `diagnostics.json` when anything went wrong.
- * Tries to write all of them, even if one fails.
+ * An id that cannot be the name of a folder is shortened, and its digest added. Tries to write all documents, even if one fails.
  *
- * @throws the first error of the file system, after all have been tried
+ * @throws OsmosisError with code `storage_error` where the folder is a link; the first error of the file system, after all
+ * have been tried
  */
 export async function writeTrajectories(
   root: string,
@@ -53,10 +55,19 @@ export async function writeTrajectories(
 
 /** Refuses a link, which another user may have put there. */
 async function rolloutFolder(root: string, rolloutId: string): Promise<string> {
-  const folder = path.join(root, isPathSegment(rolloutId) ? rolloutId : safeName(rolloutId))
+  const folder = path.join(root, folderName(rolloutId))
   await mkdir(folder, { recursive: true })
   if ((await lstat(folder)).isDirectory()) return folder
-  throw new Error(`${folder} is a link instead of a folder, so no trajectory is written there.`)
+  throw new OsmosisError(
+    'storage_error',
+    `${folder} is a link instead of a folder, so no trajectory is written there. Remove the link, or choose another folder for trajectories.`,
+  )
+}
+
+/** The id where it can be the name of a folder, else what of it can, with a digest: two rollouts never share a folder. */
+function folderName(rolloutId: string): string {
+  if (isPathSegment(rolloutId) && rolloutId.length <= longestFileName) return rolloutId
+  return `${safeName(rolloutId)}-${hash('sha256', rolloutId, 'hex').slice(0, 16)}`
 }
 
 /** Distinct file names, also on file systems that ignore case. */
@@ -72,7 +83,9 @@ function documentNames(sampleIds: readonly (string | null)[]): string[] {
   })
 }
 
-/** File systems allow 255 bytes, including what is added to it. */
+/** Of file systems. Bytes. */
+const longestFileName = 255
+/** Leaves room for what is added to it. */
 const longestName = 150
 
 function safeName(id: string): string {

@@ -53,15 +53,30 @@ describe('the files of a rollout', () => {
     const root = await temporaryFolder({ 'inner/keep': '' })
     await writeTrajectories(path.join(root, 'inner'), ended({ rolloutId: '../../outer' }))
     expect(readdirSync(root)).toEqual(['inner'])
-    expect(readdirSync(path.join(root, 'inner')).toSorted()).toEqual(['_.._outer', 'keep'])
+    expect(readdirSync(path.join(root, 'inner')).toSorted()).toEqual([
+      expect.stringMatching(/^_\.\._outer-[0-9a-f]{16}$/),
+      'keep',
+    ])
+  })
+
+  it('are in a folder of its own for each rollout, also where an id is too long or unsafe', async () => {
+    const root = await temporaryFolder()
+    const long = 'x'.repeat(255)
+    const ids = ['a b', 'a/b', 'a_b', '..', '', long, `${long}y`, `${long}z`, 'ü'.repeat(200)]
+    for (const rolloutId of ids) await writeTrajectories(root, ended({ rolloutId }))
+    const folders = readdirSync(root)
+    const found = folders.map((folder) => read(root, `${folder}/trajectory.json`).session_id)
+    expect(new Set(found)).toEqual(new Set(ids))
+    expect(folders).toEqual(expect.arrayContaining(['a b', 'a_b', long]))
   })
 
   it('are not written through links', async () => {
     const root = await temporaryFolder({ 'elsewhere/file': 'mine' })
     symlinkSync(path.join(root, 'elsewhere'), path.join(root, 'r1'))
-    await expect(writeTrajectories(root, ended())).rejects.toThrow(
-      /r1 is a link instead of a folder/,
-    )
+    await expect(writeTrajectories(root, ended())).rejects.toMatchObject({
+      code: 'storage_error',
+      message: expect.stringContaining('r1 is a link instead of a folder'),
+    })
     mkdirSync(path.join(root, 'r2'))
     symlinkSync(path.join(root, 'elsewhere/file'), path.join(root, 'r2/trajectory.json'))
     await writeTrajectories(root, ended({ rolloutId: 'r2' }))
