@@ -215,6 +215,15 @@ it('refuses a success that arrives after its rollout was cancelled, with and wit
   }
 })
 
+it('a pool whose processes the system does not start blames no entrypoint', async () => {
+  await expect(openPool({ cwd: '/a-folder-that-is-not-there' })).rejects.toMatchObject({
+    code: 'worker_lost',
+    message: expect.stringMatching(
+      /^A worker was started 3 times, but never became ready: the worker process could not be started: /,
+    ),
+  })
+})
+
 it('a pool whose module exits its process fails to start with the reason', async () => {
   await expect(openPool({ args: ['exits'] })).rejects.toMatchObject({
     code: 'invalid_entrypoint',

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 
-import { OsmosisError } from '@osmosis/core'
+import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import { untilAborted, wait } from '@osmosis/core/http'
 
 import type { ProcessUsage, ReadyMessage } from '../worker-messages.ts'
@@ -142,8 +142,8 @@ export class WorkerPool {
   /**
    * Starts all workers and resolves when they accept rollouts.
    *
-   * @throws the error of the first worker that cannot load; OsmosisError with code `worker_lost` when one
-   * was killed from outside each time
+   * @throws the error of the first worker that cannot load; OsmosisError with code `worker_lost` when the system started none,
+   * or one was killed from outside, each time
    */
   async start(): Promise<ReadyMessage> {
     const { workers = availableParallelism() } = this.#options
@@ -200,7 +200,7 @@ export class WorkerPool {
     if (this.#workers.delete(worker)) this.#pastCpuSeconds += worker.usage.cpuSeconds
   }
 
-  /** A module that cannot be loaded fails immediately; a kill from outside is tried again. */
+  /** A module that cannot be loaded fails immediately; a start that failed, or a kill from outside, is tried again. */
   async #startFirst(): Promise<WorkerProcess> {
     for (let starts = 1; ; starts += 1) {
       const worker = this.#add()
@@ -208,9 +208,9 @@ export class WorkerPool {
         await worker.ready
         return worker
       } catch (error) {
-        const { what, reason } = await worker.ended
+        const { what } = await worker.ended
         this.#remove(worker)
-        if (reason !== 'killed' && reason !== 'signal') throw error
+        if (!isOsmosisError(error) || error.code !== 'worker_lost') throw error
         this.#closing.signal.throwIfAborted()
         if (starts === mostFirstStarts) {
           const message = `A worker was started ${starts} times, but never became ready: ${what}.`

@@ -328,7 +328,7 @@ export class WorkerProcess {
     this.#hasExited = true
     const runs = [...this.runs.values()]
     const what = `${name} ${how}`
-    this.#endAll(what)
+    this.#endAll(what, reason)
     return { what, how, reason, runs }
   }
 
@@ -338,9 +338,11 @@ export class WorkerProcess {
     this.#child.stdio[exitReportPipe]?.destroy()
   }
 
-  #endAll(what: string): void {
+  #endAll(what: string, reason: WorkerEndReason): void {
+    // A process that the system did not start, or that was killed from outside, says nothing about the entrypoint.
+    const isCode = this.#child.pid !== undefined && reason !== 'killed' && reason !== 'signal'
     const early = `Before it was ready, ${what}.`
-    this.#ready.reject(new OsmosisError('invalid_entrypoint', early))
+    this.#ready.reject(new OsmosisError(isCode ? 'invalid_entrypoint' : 'worker_lost', early))
     const loss = (this.#loss = new WorkerLoss(what))
     for (const { reject } of this.#questions.values()) reject(loss)
     for (const run of this.runs.values()) run.lose(loss)
