@@ -69,6 +69,13 @@ it.each([null, '', 'policy', 'Qwen3-8B', 'gpt-4o', 'weights-7b', 'step-3-final',
   },
 )
 
+it('the age of a batch is that of the sequences whose version is known', () => {
+  const [known, unknown] = [samplesOf(['policy-4']), samplesOf(['base'])]
+  const samples = [...known.slice(0, 1), ...unknown.slice(1)]
+  const { counts } = policyGradientBatch(samples, { version: 7, maxStaleness: 3 })
+  expect(counts).toMatchObject({ sequences: 2, age: 3 })
+})
+
 it('a sequence is as old as the oldest of its answers that has a number', () => {
   const version = fc.option(fc.nat(9), { nil: null })
   fc.assert(

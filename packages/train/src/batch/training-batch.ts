@@ -96,7 +96,8 @@ function counted(
   groups: Pick<BatchCounts, 'groups' | 'groupsWithSignal'>,
 ): CountedBatch {
   const sequences: BatchSequence[] = []
-  let [tokens, ages, constrained, stale, splits, withoutIds, untrainable] = [0, 0, 0, 0, 0, 0, 0]
+  const ages: number[] = []
+  let [tokens, constrained, stale, splits, withoutIds, untrainable] = [0, 0, 0, 0, 0, 0]
   for (const { sample, weigh } of weighed) {
     splits += Math.max(0, sample.sequences.length - 1)
     withoutIds += sample.withoutIds
@@ -108,11 +109,11 @@ function counted(
         sequences.push(toTrain)
         tokens += sampledIn(toTrain.mask)
         constrained += sequence.answers.filter((answer) => answer.constraints !== undefined).length
-        if (Number.isFinite(toTrain.policyVersion)) ages += version - toTrain.policyVersion
+        if (Number.isFinite(toTrain.policyVersion)) ages.push(version - toTrain.policyVersion)
       }
     }
   }
-  const age = ages / Math.max(1, sequences.length)
+  const age = ages.length === 0 ? 0 : ages.reduce((sum, one) => sum + one, 0) / ages.length
   const counts = {
     sequences: sequences.length,
     tokens,

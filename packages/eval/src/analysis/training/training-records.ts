@@ -62,7 +62,10 @@ export interface BatchCounts {
   readonly sequences: number
   /** Sampled tokens that are trained. */
   readonly tokens: number
-  /** Updates between the version that sampled a trained sequence and the one that is trained, on average; missing in older trainings. */
+  /**
+   * Updates between the version that sampled a trained sequence and the one that is trained, on average over the sequences whose
+   * version is known; 0 where none is. Missing in older trainings.
+   */
   readonly age?: number
   /** Answers of trained sequences that their request held to a form; missing in older trainings. */
   readonly constrained?: number
