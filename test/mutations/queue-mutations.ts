@@ -74,7 +74,7 @@ export const queueMutations: readonly Mutation[] = [
   },
   {
     name: 'queue: a node of a cluster is a Redis like others',
-    file: 'packages/bullmq/src/connection/queue-connection.ts',
+    file: 'packages/bullmq/src/connection/redis-settings.ts',
     from: "if (info.get('redis_mode') === 'cluster') {",
     to: "if (info.get('redis_mode') === 'none') {",
     tests: ['packages/bullmq/test/rollout-queue.test.ts'],

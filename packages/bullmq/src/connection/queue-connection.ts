@@ -7,6 +7,14 @@ import { Redis, ReplyError } from 'ioredis'
 
 import { hintFor, hungUp, isReset, withoutIoredis } from './connection-errors.ts'
 import { QueueKeys } from './queue-keys.ts'
+import { settingsWarnings } from './redis-settings.ts'
+import {
+  answerMs,
+  isFromAnother,
+  nextTry,
+  reopenWhenDeaf,
+  sendTogether,
+} from './steady-connection.ts'
 
 /** The address of a queue. */
 export interface QueueConnectionOptions {
@@ -28,9 +36,6 @@ export interface QueueConnectionOptions {
   readonly tls?: ConnectionOptions | undefined
 }
 
-/** How long Redis may take to answer. Milliseconds. */
-const answerMs = 5_000
-const oldestVersion = [6, 2] as const
 /** How long Redis remembers the keys of a queue without servers and workers. Milliseconds. */
 const keysKnownMs = 15 * 60_000
 
@@ -139,7 +144,7 @@ export class QueueConnection {
     try {
       if (redis.status === 'wait') await this.#connect(redis)
       // First: a node of a cluster would refuse the keys with words that do not name the cause.
-      const warnings = await this.#checkKind(redis)
+      const warnings = await settingsWarnings(redis, this.address)
       await this.#agreeOnKeys(redis)
       await this.#tryChannels(redis)
       return [...plain, ...warnings]
@@ -228,50 +233,6 @@ export class QueueConnection {
     end()
   }
 
-  /** @returns warnings about a Redis that can be used, and loses rollouts in some event */
-  async #checkKind(redis: Redis): Promise<string[]> {
-    const told = await redis.info().catch((error: unknown) => {
-      if (error instanceof ReplyError) return undefined
-      throw error
-    })
-    if (told !== undefined) return this.#warnings(infoFields(told))
-    return [
-      `The Redis at ${this.address} does not allow INFO, so it is unknown whether it stores data durably.`,
-    ]
-  }
-
-  #warnings(info: ReadonlyMap<string, string>): string[] {
-    // BullMQ's scripts and those of the records use keys of one node alone, and connections follow no node that has moved.
-    if (info.get('redis_mode') === 'cluster') {
-      throw new OsmosisError(
-        'invalid_config',
-        `The Redis at ${this.address} is a node of a Redis Cluster, which a queue cannot use: it would lose rollouts when keys move to another node. Use a Redis without cluster mode.`,
-      )
-    }
-    const version = info.get('redis_version') ?? '0'
-    const [major = 0, minor = 0] = version.split('.').map(Number)
-    const [oldestMajor, oldestMinor] = oldestVersion
-    if (major < oldestMajor || (major === oldestMajor && minor < oldestMinor)) {
-      throw new OsmosisError(
-        'invalid_config',
-        `The Redis at ${this.address} is ${version}. A queue needs ${oldestVersion.join('.')} or newer, or Valkey.`,
-      )
-    }
-    const warnings = []
-    if (info.get('aof_enabled') === '0') {
-      warnings.push(
-        `The Redis at ${this.address} has no append-only file: accepted rollouts are lost when it restarts. Set "appendonly yes".`,
-      )
-    }
-    const policy = info.get('maxmemory_policy')
-    if (policy !== undefined && policy !== 'noeviction') {
-      warnings.push(
-        `The Redis at ${this.address} evicts keys when its memory is full (${policy}), and so loses rollouts. Set "maxmemory-policy noeviction".`,
-      )
-    }
-    return warnings
-  }
-
   /** Where a connection leads. Each asks the Sentinels again where the primary is. */
   #place(): object {
     const { hosts, name, tls } = this.#redis
@@ -326,86 +287,4 @@ export class QueueConnection {
     }
     return redis
   }
-}
-
-/** Milliseconds before the next try to connect. */
-function nextTry(times: number): number {
-  return Math.min(50 * 2 ** times, 1_000)
-}
-
-/** How many checks a connection may leave a PING unanswered. Blocking commands of BullMQ take up to two. */
-const mostUnanswered = 3
-
-/**
- * Opens a connection again that no longer answers, or gives the answers of other commands. Bytes that are no answer, as a
- * gateway sends, can begin one that never ends: all that follows is a part of it, and commands that wait would wait for
- * ever. Checks are counted, because time also passes while code of the user blocks the process.
- */
-function reopenWhenDeaf(redis: Redis): void {
-  let asked = 0
-  let unanswered = 0
-  const reopen = (): void => {
-    unanswered = 0
-    redis.disconnect(true)
-  }
-  const ask = async (word: string): Promise<void> => {
-    const answer: unknown = await redis.ping(word)
-    // A connection with subscriptions answers with a list.
-    if (String(answer).endsWith(word)) unanswered = 0
-    else reopen()
-  }
-  const timer = setInterval(() => {
-    if (redis.status !== 'ready') {
-      unanswered = 0
-    } else if (unanswered === 0) {
-      unanswered = 1
-      asked += 1
-      ask(`osmosis-${asked}`).catch((error: unknown) => {
-        // A user without the right to PING is answered as well.
-        if (error instanceof ReplyError) unanswered = 0
-      })
-    } else if (unanswered < mostUnanswered) {
-      unanswered += 1
-    } else reopen()
-  }, answerMs)
-  timer.unref()
-  redis.once('end', () => clearInterval(timer))
-}
-
-/** First words of the errors that another Redis behind the same address would not give. */
-const elsewhere = /\b(?:READONLY|MASTERDOWN|LOADING|CLUSTERDOWN)\b|^UNBLOCKED\b/
-
-/**
- * Whether a Redis refuses commands because it has become a replica, or is not ready to be a primary. After a failover it keeps
- * its connections, and only a new one reaches the primary. A blocked command is ended, and in a script of Redis 6 the word is
- * in the middle.
- */
-function isFromAnother({ message }: Error): boolean {
-  return elsewhere.test(message)
-}
-
-/**
- * Sends all commands of one turn of the event loop with a single write, because a separate write takes
- * more time than all other work for a command.
- */
-function sendTogether(stream: Pick<Redis['stream'], 'write' | 'cork' | 'uncork'>): void {
-  const write = stream.write.bind(stream)
-  let isWaiting = false
-  const writeLater = (...args: Parameters<typeof write>): boolean => {
-    if (!isWaiting) {
-      isWaiting = true
-      stream.cork()
-      setImmediate(() => {
-        isWaiting = false
-        stream.uncork()
-      })
-    }
-    return write(...args)
-  }
-  stream.write = writeLater as typeof stream.write
-}
-
-function infoFields(info: string): Map<string, string> {
-  const pairs = [...info.matchAll(/^(\w+):(.*?)\r?$/gm)]
-  return new Map(pairs.map(([, name = '', value = '']) => [name, value]))
 }
