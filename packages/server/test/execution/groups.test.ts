@@ -81,14 +81,13 @@ describe('a whole group', () => {
 
     const ends = await Promise.all([
       runs.run('g', 1, 2, { rolloutId: 'short' }),
-      runs.run('g', 2, 2, { rolloutId: 'longer by 10' }),
+      runs.run('g', 2, 2, { rolloutId: 'longer by 6' }),
     ])
 
-    expect(ends.map(endOf)).toStrictEqual([3.5, -3.5])
+    expect(ends.map(endOf)).toStrictEqual([3, -3])
   })
 
   it('holds no workflow slot while members wait', async () => {
-    const runs = new GroupRuns()
     const backend = new LocalBackend({
       workflow: workflow(() => registerSamples('answer')),
       grader: groupGrader(rankMembers),
@@ -102,7 +101,6 @@ describe('a whole group', () => {
     )
 
     expect(ends.map(endOf)).toStrictEqual([1 / 3, 2 / 3, 1])
-    expect(runs.seen).toStrictEqual([])
   })
 
   it('has the status grading while it is gathered', async () => {
