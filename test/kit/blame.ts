@@ -11,7 +11,7 @@ class RewardsAll extends Grader {
 
 /**
  * Who is blamed for how a workflow ended: `nobody` when it ended well, the extra field of the samples when it was
- * graded as a fault of the policy, and `failure` when it has no reward.
+ * graded as a fault of the policy, `failure` when the workflow failed, and `no reward` when only its grading is lost.
  *
  * @param replies - of the policy
  */
@@ -23,7 +23,8 @@ export async function blame(
   const { workflow, grading } = await execute(server, run, { label: 'label', grader: RewardsAll })
   if (workflow.failure !== null) return 'failure'
   const [sample] = grading?.samples.values() ?? []
-  const { limit_reached: limit, model_error: error } = sample?.extraFields ?? {}
+  if (grading?.failure !== null || sample?.reward !== 1) return 'no reward'
+  const { limit_reached: limit, model_error: error } = sample.extraFields
   if (typeof limit === 'string') return `limit_reached: ${limit}`
   return typeof error === 'string' ? `model_error: ${error}` : 'nobody'
 }
