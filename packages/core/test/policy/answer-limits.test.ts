@@ -1,5 +1,4 @@
 import type { ServerResponse } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
 
 import {
   AgentWorkflow,
@@ -16,11 +15,13 @@ import {
   eventStream,
   startPolicyEndpoint,
 } from '../../../../test/kit/index.ts'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { run } from '../../../../test/kit/executed-rollouts.ts'
 
 const messages = [{ role: 'user', content: 'hi' }]
+/** Longer than the limit that applies when nobody sets one. Milliseconds. */
+const hour = 3_600_000
 const half = eventStream(chunk({ content: 'half' })).replace(/data: \[DONE\]\s*$/, '')
 
 function ask(url: string, policyLimits: PolicyLimits): Promise<unknown> {
@@ -70,21 +71,23 @@ describe('a policy that sends nothing more in the middle of its answer', () => {
   })
 
   it('has all the time it likes before its answer begins, and while the reader is slow', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const reading = Promise.withResolvers<void>()
     const policy = await startPolicyEndpoint(async (response) => {
-      await sleep(400)
-      response.writeHead(200, { 'content-type': 'text/event-stream' }).end(answerStream('late'))
+      vi.advanceTimersByTime(hour)
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).write(half)
+      await reading.promise
+      response.end(answerStream(' late'))
     })
-    const context = new RolloutContext({
-      rolloutId: 'r',
-      chatCompletionsUrl: policy.url,
-      policyLimits: { silenceSeconds: 0.1 },
-    })
+    const context = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url })
     const stream = context.policy('main').stream({ messages })
     for await (const piece of stream) {
       expect(piece.choices).toBeDefined()
-      await sleep(250)
+      vi.advanceTimersByTime(hour)
+      reading.resolve()
     }
-    expect((await stream.completion).choices[0]?.message.content).toBe('late')
+    expect((await stream.completion).choices[0]?.message.content).toBe('half late')
   })
 })
 
