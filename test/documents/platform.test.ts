@@ -57,6 +57,10 @@ it('what docs/guides/platform.md shows runs against a stand-in of the platform',
   expect(platform.calls).toEqual(
     expect.arrayContaining(['POST eval-runs', 'POST training-runs', 'POST eval-runs/first/stop']),
   )
+  // The page sets the secret in two ways and then deletes it, so that only the requests show its values.
+  const secrets = platform.requests.filter(({ path: [route] }) => route === 'environment-secrets')
+  const set = secrets.filter(({ method }) => method === 'POST')
+  expect(set.map(({ body }) => body['value'])).toEqual(['value', 'another value'])
   expect(platform.secrets).toEqual([])
 }, 600_000)
 
