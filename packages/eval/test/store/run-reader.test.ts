@@ -296,3 +296,22 @@ it('names the file that a run lacks', async () => {
   const { code } = await osmosisErrorOf(() => resumeRun({ location: path.join(none, 'run') }))
   expect([code, await readdir(none)]).toEqual(['damaged_run', []])
 })
+
+it.each([
+  ['in one read', false],
+  ['over two reads', true],
+])('takes the end of a line that is too long, %s, for no line of the log', async (_how, isRead) => {
+  const store = await newRun()
+  await store.close()
+  const reader = await openRun(store.location)
+  const log = path.join(store.location, 'logs.txt')
+  const loggedOf = async (id: string) => reader.loggedError({ rollout_id: id })
+  const lineOf = (id: string) =>
+    `${JSON.stringify({ level: 40, rollout_id: id, error: { stack: 'Error' }, msg: `of ${id}` })}\n`
+  // The log is read in pieces of 1 MiB.
+  await appendFile(log, 'x'.repeat(1024 * 1024))
+  if (isRead) await loggedOf('printed')
+  await appendFile(log, lineOf('printed') + lineOf('logged'))
+  expect(await loggedOf('printed')).toBeUndefined()
+  expect(await loggedOf('logged')).toBe('of logged')
+})

@@ -33,8 +33,10 @@ export class RunLog {
   /** The last warning about each rollout. */
   #warnings = new Map<string, LinePlace>()
   #inode: number | undefined
-  /** The file has been read up to this offset, the beginning of a line. */
+  /** The file has been read up to this offset, the beginning of a line or a place in a line that is too long. */
   #read = 0
+  /** Whether the beginning of the line at that offset was dropped, because the line is too long. */
+  #isWithinLine = false
   #reading: Promise<void> = Promise.resolve()
 
   constructor(file: string) {
@@ -89,6 +91,7 @@ export class RunLog {
       this.#failures = new Map()
       this.#warnings = new Map()
       this.#read = 0
+      this.#isWithinLine = false
     }
     this.#inode = found?.ino
     if (found === undefined || found.size === this.#read) return
@@ -98,13 +101,15 @@ export class RunLog {
       const text = held.length === 0 ? piece : Buffer.concat([held, piece])
       let begin = 0
       for (let end = text.indexOf(newline); end !== -1; end = text.indexOf(newline, begin)) {
-        this.#note(text.subarray(begin, end), this.#read)
+        if (!this.#isWithinLine) this.#note(text.subarray(begin, end), this.#read)
+        this.#isWithinLine = false
         this.#read += end + 1 - begin
         begin = end + 1
       }
       held = text.subarray(begin)
       if (held.length <= maxLineLength) continue
       this.#read += held.length
+      this.#isWithinLine = true
       held = Buffer.alloc(0)
     }
   }
