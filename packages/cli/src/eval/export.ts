@@ -5,7 +5,7 @@ import { example, groups, runsFolder, type FlagsOf } from '../command/flags.ts'
 /** Adds `eval export`. */
 export function declareExport(evals: Command) {
   return evals
-    ?.command('export')
+    .command('export')
     .description('export the rollouts of a run in other formats')
     .argument('<run>', 'a run, <run>@<grading>, or its folder')
     .optionsGroup(groups.output)

@@ -5,7 +5,7 @@ import { example, groups, portNumber, runsFolder, type FlagsOf } from '../comman
 /** Adds `eval view`. */
 export function declareView(evals: Command) {
   return evals
-    ?.command('view')
+    .command('view')
     .description('read evaluation runs and trainings of this machine in a browser')
     .argument(
       '[run]',
