@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs'
+import { readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
@@ -175,6 +175,20 @@ describe('osmosis eval run refuses', () => {
     ],
   ])('%s', async (flags, message) => {
     expect(await refusal(`${loop} ${policy} ${flags}`)).toBe(`error: ${message}`)
+  })
+
+  it('checkpoints of a training whose learner.json is damaged', async () => {
+    const training = temporaryFolder()
+    const file = path.join(training, 'learner.json')
+    writeFileSync(file, '{"model":')
+    const args = ['eval', 'run', ...loop.split(' '), '--checkpoints', training]
+    const { code, stderr } = await run(args)
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining(`error: Cannot read ${file}, which`),
+    ])
+    expect(stderr).toContain('Continue the training with osmosis train local')
+    expect(stderr).not.toContain('    at ')
   })
 
   it('results that could not be written', async () => {

@@ -276,6 +276,21 @@ describe('a training that continues', () => {
     },
   )
 
+  it('says which file is damaged when it cannot compare', async () => {
+    let file = ''
+    const error = await continued({}, (folder) => {
+      file = path.join(folder, 'training.json')
+      writeFileSync(file, '{"model":')
+    }).catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({
+      code: 'damaged_run',
+      message: expect.stringMatching(
+        /^Cannot read \S+, which says what .*JSON.*: --fresh/,
+      ) as string,
+    })
+    expect((error as Error).message).toContain(file)
+  })
+
   it('has a refused change for all that was noted about it at its start', () => {
     const noted = JSON.parse(readFileSync(path.join(done, 'training.json'), 'utf8')) as object
     const names = Object.entries(noted).flatMap(([name, value]) =>

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 
-import { OsmosisError } from '@osmosis/core'
+import { errorMessage, OsmosisError } from '@osmosis/core'
 import type { DatasetRow } from '@osmosis/eval'
 import type { RunInputs } from '@osmosis/eval/analysis'
 import { writeFileAtomically } from '@osmosis/protocol/files'
@@ -55,7 +55,7 @@ const names = {
 /**
  * Notes in `<folder>/training.json` what a training is about.
  *
- * @throws OsmosisError with code `invalid_config`, as {@link assertSameTraining} does
+ * @throws OsmosisError with code `invalid_config` or `damaged_run`, as {@link assertSameTraining} does
  */
 export async function noteTraining(
   options: TrainingIdentityOptions,
@@ -71,7 +71,8 @@ export async function noteTraining(
  * Compares a training with the one in its folder; without one there, there is nothing to compare.
  *
  * @param learner - as far as it is known
- * @throws OsmosisError with code `invalid_config` that names the flags and keys that have changed
+ * @throws OsmosisError with code `invalid_config` that names the flags and keys that have changed; `damaged_run` when
+ * the file in the folder cannot be read or is not JSON
  */
 export async function assertSameTraining(
   options: TrainingIdentityOptions,
@@ -79,7 +80,7 @@ export async function assertSameTraining(
 ): Promise<void> {
   const file = fileOf(options)
   if (!existsSync(file)) return
-  const before = JSON.parse(await readFile(file, 'utf8')) as Partial<TrainingIdentity>
+  const before = await readIdentity(file)
   const changed = changes(before, { ...identityOf(options), ...learnerIdentityOf(learner) })
   if (changed.length === 0) return
   throw new OsmosisError(
@@ -90,6 +91,18 @@ export async function assertSameTraining(
       'Restore it to continue with that training, or start a new one in another folder (osmosis train: --fresh or --name).',
     ].join('\n'),
   )
+}
+
+async function readIdentity(file: string): Promise<Partial<TrainingIdentity>> {
+  try {
+    return JSON.parse(await readFile(file, 'utf8')) as Partial<TrainingIdentity>
+  } catch (cause) {
+    throw new OsmosisError(
+      'damaged_run',
+      `Cannot read ${file}, which says what the training was started with: ${errorMessage(cause)}. Restore this file, or start a new training in another folder (osmosis train: --fresh or --name).`,
+      { cause },
+    )
+  }
 }
 
 function fileOf({ folder }: Pick<TrainOptions, 'folder'>): string {

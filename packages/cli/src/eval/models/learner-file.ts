@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
+import { errorMessage, OsmosisError } from '@osmosis/core'
 import { writeFileAtomically } from '@osmosis/protocol/files'
 import type { LearnerProcessOptions } from '@osmosis/train'
 
@@ -29,9 +30,21 @@ export async function writeLearnerFile(folder: string, options: LearnerFile): Pr
   await writeFileAtomically(path.join(folder, fileName), `${JSON.stringify(stored, null, 2)}\n`)
 }
 
-/** Undefined in a folder that is not that of a training on this machine. */
+/**
+ * Undefined in a folder that is not that of a training on this machine.
+ *
+ * @throws OsmosisError with code `damaged_run` when the file cannot be read or is not JSON
+ */
 export async function readLearnerFile(folder: string): Promise<LearnerFile | undefined> {
   const file = path.join(folder, fileName)
   if (!existsSync(file)) return undefined
-  return JSON.parse(await readFile(file, 'utf8')) as LearnerFile
+  try {
+    return JSON.parse(await readFile(file, 'utf8')) as LearnerFile
+  } catch (cause) {
+    throw new OsmosisError(
+      'damaged_run',
+      `Cannot read ${file}, which says how the learner of the training is started: ${errorMessage(cause)}. Continue the training with osmosis train local, which writes this file again.`,
+      { cause },
+    )
+  }
 }

@@ -273,7 +273,8 @@ interface FoundCheckpoints {
 /**
  * Finds the checkpoints that a folder names: those of a training, or one of them.
  *
- * @throws OsmosisError with code `invalid_config` when there are none, or another program trained
+ * @throws OsmosisError with code `invalid_config` when there are none, or another program trained; `damaged_run` when its
+ * learner.json cannot be read
  */
 async function findCheckpoints(name: string): Promise<FoundCheckpoints> {
   const folder = path.resolve(displayPath(name))
