@@ -38,15 +38,17 @@ export interface RolloutHandle {
    */
   waitFor(phase: RolloutPhase, options?: { readonly signal?: AbortSignal }): Promise<LeasedResult>
   /**
-   * Asks the server to cancel the rollout, once, within 5 s. Its result follows: `cancelled` once the server
-   * has cleaned up, or an earlier end. Servers answer `not_found` for rollouts that have ended.
+   * Asks the server to cancel the rollout. The request is sent once, without a retry. Resolves with what the server says of it:
+   * `not_found` when the rollout has already ended, or the server does not know it. It may resolve before the rollout ends:
+   * `waitFor('completed')` resolves with `cancelled` once the server has cleaned up, or with another end that came first.
    *
-   * @throws OsmosisError with code `unauthorized` or `protocol_error`; the reason of `signal`
+   * @throws OsmosisError with code `unauthorized`; `protocol_error`, also when there is no answer within 5 s; `cancelled` when
+   * the client was closed; the reason of `signal`
    */
   cancelAtServer(options?: { readonly signal?: AbortSignal }): Promise<CancelDisposition>
   /**
-   * Stops polling for the result, without a message to the server, which ends the rollout when its lease
-   * expires. Pending `waitFor` calls reject with code `cancelled`. Safe to call again.
+   * Stops polling for the result. The server gets no message, and ends the rollout when the lease expires. Pending `waitFor`
+   * calls reject with code `cancelled`. May be called several times.
    */
   stopFollowing(): void
 }
