@@ -38,7 +38,7 @@ const weights: [keyof typeof answers, number][] = [
   ['answer that never ends', 0.005],
 ]
 
-/** After these faults a callback is sent again immediately. */
+/** Faults that end an attempt at once, so that the callback is sent again after the delay between two attempts. */
 const brief: ReadonlySet<string | undefined> = new Set<keyof typeof answers>([
   'reset',
   'status 500',
@@ -48,7 +48,7 @@ const brief: ReadonlySet<string | undefined> = new Set<keyof typeof answers>([
   'status 429',
 ])
 
-/** Whether the callback is not sent again after this fault. */
+/** Whether the callback is not sent again after this fault, or without one: its status has acknowledged or refused it. */
 export function isFinal(fault: string | undefined): boolean {
   return !brief.has(fault) && fault !== 'answer that comes too late'
 }
@@ -56,7 +56,7 @@ export function isFinal(fault: string | undefined): boolean {
 /**
  * Answers a callback. Returns the injected fault, if any.
  *
- * @param mild - whether to inject only faults after which the callback is sent again immediately
+ * @param mild - whether to inject only faults that end an attempt at once and let the callback be sent again
  */
 export function acknowledge(
   out: ServerResponse,
