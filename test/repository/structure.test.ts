@@ -16,7 +16,6 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/cli/src/command': 10,
   'packages/cli/src/eval': 9,
   'packages/cli/src/eval/show': 11,
-  'packages/cli/src/serve': 9,
   'packages/controller/src/policy': 9,
   'packages/core/src': 14,
   'packages/core/src/http': 12,

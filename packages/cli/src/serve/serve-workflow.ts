@@ -63,7 +63,8 @@ export async function serveQueue(
   const settings = readServerEnvironment(environment())
   const { artifactRoot, instanceId, ownership, port } = settings
   const apiKey = acceptedKeys(plan.keys, settings.apiKey)
-  const { queueAccess, queuedWorkflow, shortCode, workersText } = await import('./queue-access.ts')
+  const { queueAccess, queuedWorkflow, shortCode, workersText } =
+    await import('../queue/queue-access.ts')
   const loaded = queuedWorkflow(found)
   const { egress, set } = plan
   const { backend, facts, check } = localWorkflow(loaded, { artifactRoot, egress, set })

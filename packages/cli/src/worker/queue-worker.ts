@@ -2,7 +2,7 @@ import { endSignal, printOut } from '../command/command-context.ts'
 import { commandLogger, listen } from '../serve/listen.ts'
 import { openWorkflow, workflowText } from '../child/served-workflow.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
-import { queueAccess, queuedWorkflow, shortCode } from '../serve/queue-access.ts'
+import { queueAccess, queuedWorkflow, shortCode } from '../queue/queue-access.ts'
 import { createWorkerApp, defaultConcurrency, ownEnd } from './worker-app.ts'
 import type { QueueSource, WorkerPlan } from './worker-plan.ts'
 

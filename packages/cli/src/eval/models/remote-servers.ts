@@ -8,7 +8,7 @@ import { redisAddressText } from '@osmosis/protocol/wire'
 import { hideKeys } from '../../command/command-context.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { isUnreachable } from '../../serve/serve-plan.ts'
-import { redisAddress } from '../../serve/queue-access.ts'
+import { redisAddress } from '../../queue/queue-access.ts'
 import type { ServerProcess } from '../../serve/server-process.ts'
 
 /** A running rollout server that executes the rollouts of an evaluation. */
