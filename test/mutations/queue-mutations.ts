@@ -67,7 +67,7 @@ export const queueMutations: readonly Mutation[] = [
   },
   {
     name: 'queue: other values of a config are the same code',
-    file: 'packages/cli/src/queue/queue-access.ts',
+    file: 'packages/cli/src/queue/code-version.ts',
     from: '  if (Object.keys(set).length === 0) return version\n',
     to: '  if (set !== undefined) return version\n',
     tests: ['packages/cli/test/queue.test.ts'],

@@ -3,7 +3,7 @@ import path from 'node:path'
 
 import { expect, it } from 'vitest'
 
-import { entrypointDigest } from '../src/queue/queue-access.ts'
+import { entrypointDigest } from '../src/queue/code-version.ts'
 import { temporaryFolder } from './osmosis.ts'
 
 const main = `import { AgentWorkflow } from '@osmosis/core'

@@ -9,6 +9,7 @@ import { readServerEnvironment, type Logger } from '@osmosis/server'
 import { createWorkerPool, moduleIn } from '@osmosis/server/child'
 
 import { displayPath, environment, redaction, workingFolder } from '../command/command-context.ts'
+import type { LoadedWorkflow } from '../inputs/load-entrypoint.ts'
 import type { RunnerPlan } from './runner-plan.ts'
 
 /** What an entrypoint exports, which determines the protocol of its server. */
@@ -76,12 +77,6 @@ export function localWorkflow(
     check: rowCheckOf(entrypoint),
     close: async () => {},
   }
-}
-
-/** A workflow that was loaded, from this file. */
-export interface LoadedWorkflow {
-  readonly entrypoint: Entrypoint
-  readonly file: string
 }
 
 /**

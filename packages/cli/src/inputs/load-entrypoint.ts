@@ -10,7 +10,7 @@ import {
 import { errorMessage } from '@osmosis/core'
 import { discoverEntrypoint, type Entrypoint } from '@osmosis/server/execution'
 
-import { invalidEntrypoint } from '../command/wrong-use.ts'
+import { invalid, invalidEntrypoint } from '../command/wrong-use.ts'
 import { loadExports, namedExport, splitSpec, type LoadedExports } from './load-module.ts'
 import { printMessage } from '../command/terminal-text.ts'
 
@@ -19,6 +19,9 @@ export type LoadedEntrypoint = { readonly file: string } & (
   | { readonly kind: 'workflow'; readonly entrypoint: Entrypoint }
   | { readonly kind: 'agent-loop'; readonly loop: RolloutAgentLoop }
 )
+
+/** A workflow with what its module exports beside it, and the path of that file, for messages. */
+export type LoadedWorkflow = Extract<LoadedEntrypoint, { readonly kind: 'workflow' }>
 
 /** An agent loop and the path of its file, for messages. */
 export type LoadedAgentLoop = Extract<LoadedEntrypoint, { readonly kind: 'agent-loop' }>
@@ -43,6 +46,19 @@ export async function loadEntrypoint(spec: string): Promise<LoadedEntrypoint> {
     )
   }
   return { kind: 'agent-loop', loop: onlyLoop(loaded), file }
+}
+
+/**
+ * Takes an entrypoint for a part that runs workflows only.
+ *
+ * @param what - the name of this part
+ * @throws OsmosisError with code `invalid_config` for an agent loop
+ */
+export function requireWorkflow(loaded: LoadedEntrypoint, what: string): LoadedWorkflow {
+  if (loaded.kind === 'workflow') return loaded
+  throw invalid(
+    `${what} runs workflows, and ${loaded.file} exports an agent loop, which its server has to run: start several servers of it instead, each on its own port.`,
+  )
 }
 
 function namedLoop(loaded: LoadedExports, name: string): RolloutAgentLoop {

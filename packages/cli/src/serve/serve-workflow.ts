@@ -1,14 +1,16 @@
+import type { QueueWorker } from '@osmosis/bullmq'
 import { createRolloutServer, readServerEnvironment, type RolloutServer } from '@osmosis/server'
 
 import { environment, displayPath } from '../command/command-context.ts'
-import type { LoadedEntrypoint } from '../inputs/load-entrypoint.ts'
+import type { LoadedEntrypoint, LoadedWorkflow } from '../inputs/load-entrypoint.ts'
+import { queueAccess } from '../queue/queue-access.ts'
+import { queuedWorkflow } from '../queue/queued-workflow.ts'
 import { acceptedKeys, commandLogger, openPort } from './listen.ts'
 import { assertServable, type ServePlan } from './serve-plan.ts'
 import {
   localWorkflow,
   openWorkflow,
   workflowText,
-  type LoadedWorkflow,
   type ServedEntrypoint,
 } from '../child/served-workflow.ts'
 
@@ -63,13 +65,14 @@ export async function serveQueue(
   const settings = readServerEnvironment(environment())
   const { artifactRoot, instanceId, ownership, port } = settings
   const apiKey = acceptedKeys(plan.keys, settings.apiKey)
-  const { queueAccess, queuedWorkflow, shortCode, workersText } =
-    await import('../queue/queue-access.ts')
   const loaded = queuedWorkflow(found)
   const { egress, set } = plan
   const { backend, facts, check } = localWorkflow(loaded, { artifactRoot, egress, set })
   assertServable(plan, facts, apiKey !== undefined)
-  const { queuePackage, connection, code, place } = await queueAccess(redis, loaded.file, set)
+  const { queuePackage, connection, place } = await queueAccess(redis)
+  // Loaded here: servers without a queue start without esbuild.
+  const { codeVersion, shortCode } = await import('../queue/code-version.ts')
+  const code = await codeVersion(loaded.file, set)
   const logger = commandLogger(plan.logLevel)
   if (ownership !== undefined) {
     logger.warn({}, 'ownership is not reported: every server of a queue has every rollout')
@@ -101,4 +104,20 @@ export async function serveQueue(
       return { server, port, lines, facts, check }
     },
   )
+}
+
+/** Human-readable summary of the workers with this code. */
+function workersText(workers: readonly QueueWorker[], code: string): string {
+  const own = workers.filter((worker) => worker.code === code)
+  const slots = own.reduce((sum, { concurrency }) => sum + concurrency, 0)
+  const others = workers.length - own.length
+  const mine =
+    own.length === 0
+      ? 'no worker yet, rollouts wait for one'
+      : `${counted(own.length, 'worker')} for ${counted(slots, 'rollout')}`
+  return others === 0 ? mine : `${mine}; ${counted(others, 'worker')} with other code`
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`
 }

@@ -13,10 +13,9 @@ import {
 } from '@osmosis/trainer-links'
 
 import { printOut, environment } from '../command/command-context.ts'
-import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
+import { loadEntrypoint, requireWorkflow } from '../inputs/load-entrypoint.ts'
 import { loadExports, namedExport } from '../inputs/load-module.ts'
 import { commandLogger, listen } from '../serve/listen.ts'
-import { onlyWorkflow } from '../queue/queue-access.ts'
 import { openWorkflow, workflowText, type WorkflowFacts } from '../child/served-workflow.ts'
 import { createWorkerApp, defaultConcurrency, ownEnd } from './worker-app.ts'
 import type { LightningSource, WorkerPlan } from './worker-plan.ts'
@@ -33,7 +32,7 @@ export async function lightningWorker(plan: WorkerPlan, source: LightningSource)
   const link = await openLink(source, logger)
   const loaded =
     plan.processes === undefined
-      ? onlyWorkflow(await loadEntrypoint(plan.entrypoint), 'A worker of a trainer')
+      ? requireWorkflow(await loadEntrypoint(plan.entrypoint), 'A worker of a trainer')
       : undefined
   const record = { trainer: 'Agent Lightning', logger: () => logger }
   const { backend, facts, close } = await openWorkflow(plan, loaded, record)

@@ -2,7 +2,9 @@ import { endSignal, printOut } from '../command/command-context.ts'
 import { commandLogger, listen } from '../serve/listen.ts'
 import { openWorkflow, workflowText } from '../child/served-workflow.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
-import { queueAccess, queuedWorkflow, shortCode } from '../queue/queue-access.ts'
+import { codeVersion, shortCode } from '../queue/code-version.ts'
+import { queueAccess } from '../queue/queue-access.ts'
+import { queuedWorkflow } from '../queue/queued-workflow.ts'
 import { createWorkerApp, defaultConcurrency, ownEnd } from './worker-app.ts'
 import type { QueueSource, WorkerPlan } from './worker-plan.ts'
 
@@ -18,8 +20,8 @@ const longestStalledMs = 5_000
 export async function queueWorker(plan: WorkerPlan, source: QueueSource): Promise<void> {
   const { entrypoint, port, host, drainSeconds } = plan
   const { lockDuration } = source
-  const access = await queueAccess(source.redis, entrypoint, plan.set)
-  const { queuePackage, connection, code, place } = access
+  const { queuePackage, connection, place } = await queueAccess(source.redis)
+  const code = await codeVersion(entrypoint, plan.set)
   const logger = commandLogger(plan.logLevel)
   const loaded =
     plan.processes === undefined ? queuedWorkflow(await loadEntrypoint(entrypoint)) : undefined
