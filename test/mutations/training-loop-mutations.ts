@@ -60,29 +60,35 @@ export const trainingLoopMutations: readonly Mutation[] = [
     ],
   ),
   ...mutationsOf(
-    'packages/train/src/loop/train.ts',
+    'packages/train/src/loop/choose-rows.ts',
     [`${train}/curriculum.test.ts`],
     [
-      ['a settled row stays settled', 'for (const row of rows) settled.delete(row)', ''],
+      ['a settled row stays settled', 'for (const row of tried) settled.delete(row)', ''],
       [
         'positions in the dataset are taken for places in the list of rows',
         'settled.has(row) ? [at]',
         'settled.has(at) ? [at]',
       ],
       [
+        'only the step before decides which rows are settled',
+        'for (const { rows: tried, settledRows: agreed } of steps) {',
+        'for (const { rows: tried, settledRows: agreed } of steps.slice(-1)) {',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/train/src/loop/train.ts',
+    [`${train}/curriculum.test.ts`],
+    [
+      [
         'the curriculum is always on',
-        'curriculum ? this.#settledRows(before)',
-        'true ? this.#settledRows(before)',
+        'curriculum ? settledBefore(before, rows)',
+        'true ? settledBefore(before, rows)',
       ],
       [
         'the curriculum is ignored',
-        'curriculum ? this.#settledRows(before)',
-        'false ? this.#settledRows(before)',
-      ],
-      [
-        'only the step before decides which rows are settled',
-        'for (const { rows, settledRows } of steps) {',
-        'for (const { rows, settledRows } of steps.slice(-1)) {',
+        'curriculum ? settledBefore(before, rows)',
+        'false ? settledBefore(before, rows)',
       ],
       [
         'rollouts beside an update do not know the step before them',

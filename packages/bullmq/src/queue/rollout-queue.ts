@@ -2,9 +2,8 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import type { CancelDisposition } from '@osmosis/protocol/wire'
 import type { RolloutSelector } from '@osmosis/protocol'
 import { startTimer } from '@osmosis/core/http'
-import type { Logger } from '@osmosis/server'
 import { Queue, type JobsOptions } from 'bullmq'
-import { ReplyError, type Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 
 import { QueueConnection, type QueueConnectionOptions } from '../connection/queue-connection.ts'
 import {
@@ -27,6 +26,7 @@ import {
   type RolloutJob,
 } from './jobs.ts'
 import { QueueSweep } from './queue-sweep.ts'
+import { QueueTroubles } from './queue-troubles.ts'
 import { Wakes } from './record-notifications.ts'
 import { readWorkers, type QueueWorker } from './worker-heartbeats.ts'
 
@@ -78,6 +78,7 @@ export class RolloutQueue implements OpenQueue {
   /** The records of all rollouts. */
   readonly records: RolloutRecords
   readonly leases: LeaseRecords
+  readonly troubles: QueueTroubles
   readonly address: string
   readonly #connection: QueueConnection
   /** Writes of executions, for workers. */
@@ -88,10 +89,6 @@ export class RolloutQueue implements OpenQueue {
   readonly #sweep: QueueSweep
   /** Whether the last rollout was refused because the queue was full. */
   #isFull = false
-  #trouble: OsmosisError | undefined
-  /** How often in a row Redis has not stored what it was asked to. */
-  #failures = 0
-  readonly #troubleListeners: ((trouble: OsmosisError | undefined) => void)[] = []
   #closing: Promise<void> | undefined
 
   private constructor(connection: QueueConnection, redis: Redis, warnings: readonly string[]) {
@@ -100,6 +97,7 @@ export class RolloutQueue implements OpenQueue {
     this.#connection = connection
     this.records = new RolloutRecords(connection, redis)
     this.leases = new LeaseRecords(this.records)
+    this.troubles = new QueueTroubles((refusal) => connection.unavailable(refusal))
     this.runs = new QueuedExecutions(this.records, (id, hasEnded) => {
       // If the job cannot be added, a sweep finds the rollout later.
       this.requestDelivery(id, { hasEnded }).catch(() => {})
@@ -122,28 +120,13 @@ export class RolloutQueue implements OpenQueue {
       isQueued: async (id) => (await this.#rollouts.getJob(jobIdOf(id))) !== undefined,
       requestDelivery: async (id) => this.requestDelivery(id),
       holdKeys: async () => connection.holdKeys(redis),
-      onAnswer: (refusal) => this.#noteTrouble(refusal),
+      onAnswer: (refusal) => this.troubles.note(refusal),
     })
   }
 
   /** Why Redis does not store what it is asked to, as of the last second; undefined while it does. */
   get trouble(): OsmosisError | undefined {
-    return this.#trouble
-  }
-
-  /** Calls a function once when such a trouble begins, and once, without it, when it is over. */
-  onTrouble(listener: (trouble: OsmosisError | undefined) => void): void {
-    this.#troubleListeners.push(listener)
-  }
-
-  #noteTrouble(refusal: unknown): void {
-    this.#failures = refusal === undefined ? 0 : this.#failures + 1
-    // A single answer is late where code of the user has blocked this process.
-    if (this.#failures === 1 && !(refusal instanceof ReplyError)) return
-    const was = this.#trouble
-    this.#trouble = refusal === undefined ? undefined : this.#connection.unavailable(refusal)
-    if ((was === undefined) === (refusal === undefined)) return
-    for (const listener of this.#troubleListeners) listener(this.#trouble)
+    return this.troubles.current
   }
 
   /** See `openQueue`. */
@@ -364,30 +347,6 @@ export class RolloutQueue implements OpenQueue {
       throw this.#connection.unavailable(error)
     }
   }
-}
-
-/** Logs, with one line each, that no replica has what is told to callers, and that one has it again. */
-export function logReplication({ replication }: RolloutRecords, logger: Logger | undefined): void {
-  const { address } = replication
-  replication.onChange((isReplicated) => {
-    if (isReplicated) {
-      logger?.info({}, `A replica of the Redis of the queue at ${address} answers again.`)
-      return
-    }
-    logger?.warn(
-      {},
-      `No replica of the Redis of the queue at ${address} answers: outcomes are told without one, and a failover may lose them. Check its replicas.`,
-    )
-  })
-}
-
-/** Logs, with one line each, that the Redis of a queue stores nothing, and that it does so again. */
-export function logTrouble(queue: RolloutQueue, logger: Logger | undefined): void {
-  queue.onTrouble((trouble) => {
-    if (trouble === undefined) {
-      logger?.info({}, `The Redis of the queue at ${queue.address} stores again.`)
-    } else logger?.warn({}, `${trouble.message} Rollouts wait until it stores them.`)
-  })
 }
 
 /** The error of an acceptance whose record is stored, and whose job is not: repeating it stores the job as well. */

@@ -13,7 +13,8 @@ import {
   type ServerServices,
 } from '@osmosis/server/protocols'
 
-import { logReplication, logTrouble, RolloutQueue, type OpenQueue } from '../queue/rollout-queue.ts'
+import { logReplication, logTroubles } from '../queue/queue-troubles.ts'
+import { RolloutQueue, type OpenQueue } from '../queue/rollout-queue.ts'
 import { QueueControl, showQueue } from './queue-control.ts'
 import { QueueAdmission } from './queue-admission.ts'
 import { LeaseKeeper, QueueResults } from './queue-leases.ts'
@@ -115,7 +116,7 @@ function toServing(options: QueueServerOptions, services: ServerServices): Queue
   const deliveries = new DeliveryLoop({ ...parts, files, services, lockMs, undeliveredMs })
   const inFlight = showQueue(metrics, queue, keeper)
   for (const warning of queue.warnings) logger.warn({}, warning)
-  logTrouble(queue, logger)
+  logTroubles(queue, logger)
   logReplication(queue.records, logger)
 
   /** Registers the delivery, for which a drain waits. */

@@ -18,7 +18,8 @@ import {
   stalledIntervalFor,
   type RolloutJob,
 } from '../queue/jobs.ts'
-import { logReplication, logTrouble, RolloutQueue } from '../queue/rollout-queue.ts'
+import { logReplication, logTroubles } from '../queue/queue-troubles.ts'
+import { RolloutQueue } from '../queue/rollout-queue.ts'
 import { removeHeartbeat, writeHeartbeat } from '../queue/worker-heartbeats.ts'
 import { RolloutRecords } from '../records/rollout-records.ts'
 import {
@@ -139,7 +140,7 @@ export class RolloutWorker implements AsyncDisposable {
   static async start(options: RolloutWorkerOptions): Promise<RolloutWorker> {
     const queue = await RolloutQueue.open(options)
     for (const warning of queue.warnings) options.logger?.warn({}, warning)
-    logTrouble(queue, options.logger)
+    logTroubles(queue, options.logger)
     const worker = new RolloutWorker(options, new QueueConnection(options), queue)
     logReplication(worker.#records, options.logger)
     await worker.#begin()

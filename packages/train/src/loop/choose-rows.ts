@@ -1,5 +1,8 @@
 import { createHash } from 'node:crypto'
 
+import type { DatasetRow } from '@osmosis/eval'
+import type { StepRecord } from '@osmosis/eval/analysis'
+
 /** What decides which rows a step has. */
 export interface RowChoice {
   /** Number of rows of the dataset. */
@@ -41,6 +44,19 @@ export function chooseRows(choice: RowChoice): number[] {
   }))
   const drawn = keys.toSorted((a, b) => b.key - a.key).slice(0, size)
   return drawn.map(({ row }) => row)
+}
+
+/** Positions of the rows whose attempts agreed when they were last tried, for {@link RowChoice.settled}. */
+export function settledBefore(
+  steps: readonly Pick<StepRecord, 'rows' | 'settledRows'>[],
+  rows: readonly DatasetRow[],
+): ReadonlySet<number> {
+  const settled = new Set<number>()
+  for (const { rows: tried, settledRows: agreed } of steps) {
+    for (const row of tried) settled.delete(row)
+    for (const row of agreed) settled.add(row)
+  }
+  return new Set(rows.flatMap(({ sourceRowIndex: row }, at) => (settled.has(row) ? [at] : [])))
 }
 
 let lastOrders: { readonly key: string; readonly orders: number[][] } | undefined

@@ -1,3 +1,4 @@
+import { OsmosisError } from '@osmosis/core'
 import { trainingRuns, type DatasetRow, type EvaluationProgress } from '@osmosis/eval'
 import type {
   CheckpointRecord,
@@ -129,6 +130,18 @@ export const defaultUpdate: UpdateSettings = {
   importanceCap: 2,
   maxDrift: 0.3,
   seed: 0,
+}
+
+/** @throws OsmosisError with code `invalid_config` for numbers that no training can have */
+export function assertOptions(options: TrainOptions): void {
+  const { rows, steps, rowsPerStep = 1, attempts = 8 } = options
+  const problem =
+    rows.length === 0
+      ? 'rows: at least one row is needed'
+      : Object.entries({ steps, rowsPerStep, attempts })
+          .filter(([, value]) => !Number.isSafeInteger(value) || value < 1)
+          .map(([name, value]) => `${name}: must be a positive integer, got ${value}`)[0]
+  if (problem !== undefined) throw new OsmosisError('invalid_config', `Cannot train: ${problem}.`)
 }
 
 /** How the update of a step is made, but for the seed. @param step - from 1, of `total` */

@@ -1,7 +1,6 @@
 import { mkdir } from 'node:fs/promises'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
 import { lockRun, openRun, trainingLock, type DatasetRow } from '@osmosis/eval'
 import {
   alarmsOf,
@@ -12,7 +11,6 @@ import {
   type StepSettings,
   type UpdateFigures,
 } from '@osmosis/eval/analysis'
-
 import { namedFullDisk } from '@osmosis/protocol/files'
 
 import {
@@ -23,11 +21,12 @@ import {
 } from '../batch/training-batch.ts'
 import type { Learner } from '../learner.ts'
 import { Checkpoints, fullDiskAdvice } from './checkpoints.ts'
-import { chooseRows } from './choose-rows.ts'
+import { chooseRows, settledBefore } from './choose-rows.ts'
 import { noteTraining } from './same-training.ts'
 import { beginStep, padded, runStep, type StartedStepRun, type RunSettings } from './step-run.ts'
 import { trainableSamples } from './stored-sequences.ts'
 import {
+  assertOptions,
   defaultUpdate,
   runSettings,
   updateOf,
@@ -285,7 +284,7 @@ class Training {
   #rowsOf(step: number, before: readonly EndedStep[] = this.#journal.steps): DatasetRow[] {
     const { rows, curriculum = false, seed = 0 } = this.#options
     const { rowsPerStep = Math.min(16, rows.length) } = this.#options
-    const settled = curriculum ? this.#settledRows(before) : undefined
+    const settled = curriculum ? settledBefore(before, rows) : undefined
     const chosen = chooseRows({
       rowCount: rows.length,
       rowsPerStep,
@@ -294,17 +293,6 @@ class Training {
       ...(settled && { settled }),
     })
     return chosen.flatMap((at) => rows[at] ?? [])
-  }
-
-  /** Positions of the rows whose attempts agreed when they were last tried. */
-  #settledRows(steps: readonly EndedStep[]): ReadonlySet<number> {
-    const settled = new Set<number>()
-    for (const { rows, settledRows } of steps) {
-      for (const row of rows) settled.delete(row)
-      for (const row of settledRows) settled.add(row)
-    }
-    const { rows } = this.#options
-    return new Set(rows.flatMap(({ sourceRowIndex: row }, at) => (settled.has(row) ? [at] : [])))
   }
 
   /** Before the first step, and after each `evaluateEvery` steps; after the last one it always is. */
@@ -401,15 +389,4 @@ class Training {
   #modelName(): string {
     return `${this.#learner.name}@${this.#learner.version}`
   }
-}
-
-function assertOptions(options: TrainOptions): void {
-  const { rows, steps, rowsPerStep = 1, attempts = 8 } = options
-  const problem =
-    rows.length === 0
-      ? 'rows: at least one row is needed'
-      : Object.entries({ steps, rowsPerStep, attempts })
-          .filter(([, value]) => !Number.isSafeInteger(value) || value < 1)
-          .map(([name, value]) => `${name}: must be a positive integer, got ${value}`)[0]
-  if (problem !== undefined) throw new OsmosisError('invalid_config', `Cannot train: ${problem}.`)
 }
