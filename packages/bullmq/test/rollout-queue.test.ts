@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 
 import { QueueKeys } from '@osmosis/bullmq'
+import type { RolloutRequest } from '@osmosis/protocol'
 import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import { startRedis, withPrograms } from '../../../test/kit/index.ts'
 import { expect, onTestFinished, vi } from 'vitest'
@@ -51,6 +52,37 @@ it('ends a rollout when its worker does not end it at its deadline', async () =>
     .poll(async () => (await queue.record('r1'))?.errorMessage)
     .toBe('workflow exceeded its 0.1s deadline')
   expect(await queue.runs.settleWorkflow(run, succeeded, samples(), true)).toBe('stale')
+})
+
+it('ends a rollout whose keys are gone at its deadline, and looks after all others', async () => {
+  const redis = await startRedis()
+  const open = async (): Promise<RolloutQueue> => {
+    const queue = await RolloutQueue.open({
+      url: redis.url,
+      keys: new QueueKeys([randomBytes(32)]),
+    })
+    onTestFinished(async () => queue.close())
+    return queue
+  }
+  const before = await open()
+  const within = (seconds: number): RolloutRequest => ({ ...request, agentTimeoutSeconds: seconds })
+  await before.accept(entry({ id: 'a', request: within(1) }))
+  await before.accept(entry({ id: 'b', request: within(1.2) }))
+  const client = lookInto(redis)
+  await client.hset(before.records.key('b'), 'error', 'nothing that was sealed')
+  await before.close()
+  await client.del('osmosis:keys')
+
+  const after = await open()
+  const failed: string[] = []
+  after.troubles.onRollout((id) => failed.push(id))
+  await after.accept(entry({ id: 'c', request: within(1.5) }))
+  await expect.poll(async () => (await after.record('c'))?.errorMessage).toMatch(/1\.5s deadline/)
+  expect((await after.record('a'))?.errorMessage).toMatch(
+    /^workflow exceeded its deadline, and its request cannot be read: /,
+  )
+  // It is tried again every second, and told once.
+  expect(failed).toEqual(['b'])
 })
 
 it('completes an acceptance that another server started', async () => {

@@ -1,10 +1,13 @@
-import { OsmosisError } from '@osmosis/core'
+import { errorMessage, OsmosisError } from '@osmosis/core'
 import { isEnded, lossError, type RolloutRequest } from '@osmosis/protocol'
 import type { Redis } from 'ioredis'
 
+import { isUnavailable } from '../connection/queue-retries.ts'
 import { deliveryScripts } from '../records/record-scripts.ts'
 import { undeliveredMs } from '../records/script-library.ts'
+import type { RolloutRecord } from '../records/rollout-record.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
+import type { RecordFields } from '../records/stored-outcomes.ts'
 import { settledAfterMs, type QueuedExecutions } from '../records/queued-executions.ts'
 
 /** Time between two sweeps of all servers and workers together. Milliseconds. */
@@ -26,6 +29,8 @@ interface SweepParts {
   readonly holdKeys: () => Promise<void>
   /** Is told about every second whether Redis stores what it is asked to: why not, or undefined. */
   readonly onAnswer: (refusal: unknown) => void
+  /** Is told of a rollout about which nothing can be done, for example because its record cannot be opened. */
+  readonly onFailure: (id: string, error: unknown) => void
 }
 
 /**
@@ -73,40 +78,50 @@ export class QueueSweep {
       const servedMs = Number(await records.run(deliveryScripts.served, 'any', [rememberedMs]))
       const [seconds = '0', microseconds = '0'] = await this.#redis.time()
       const now = Number(seconds) * 1000 + Number(microseconds) / 1000
-      for (const id of await this.#due('deadlines', now)) await this.#expire(id, now)
-      for (const id of await this.#due('jobless', now)) await this.#abandon(id)
-      for (const id of await this.#due('undelivered', now)) await this.#remind(id, now)
+      await this.#forEach('deadlines', now, async (id) => this.#expire(id, now))
+      await this.#forEach('jobless', now, async (id) => this.#abandon(id))
+      await this.#forEach('undelivered', now, async (id) => this.#remind(id, now))
       await this.#endLostGradings(servedMs)
     } finally {
       this.#sweeping = false
     }
   }
 
-  async #due(list: string, now: number): Promise<string[]> {
+  /** Does something for each rollout of a list whose time has come. */
+  async #forEach(list: string, now: number, act: (id: string) => Promise<void>): Promise<void> {
     const key = `${this.#prefix}:${list}`
-    return this.#redis.zrangebyscore(key, '-inf', now, 'LIMIT', 0, atATime)
+    const due = await this.#redis.zrangebyscore(key, '-inf', now, 'LIMIT', 0, atATime)
+    for (const id of due) await this.#try(id, act)
+  }
+
+  /** One rollout about which nothing can be done keeps no other from what is due. Resolves with whether it was done. */
+  async #try(id: string, act: (id: string) => Promise<void>): Promise<boolean> {
+    try {
+      await act(id)
+      return true
+    } catch (error) {
+      if (isUnavailable(error)) throw error
+      this.#parts.onFailure(id, error)
+      return false
+    }
   }
 
   async #expire(id: string, now: number): Promise<void> {
     const { records, runs, release } = this.#parts
     const read = await records.readWith(id, ['request'])
-    const request = read?.more.open('request') as RolloutRequest | undefined
-    if (read === undefined || isEnded(read.record.status) || request === undefined) {
-      await this.#redis.zrem(`${this.#prefix}:deadlines`, id)
+    if (read === undefined || isEnded(read.record.status)) {
+      await records.ask(async (redis) => redis.zrem(`${this.#prefix}:deadlines`, id))
       return
     }
-    const { record } = read
-    const { agentTimeoutSeconds: limit, queuedSeconds = 0 } = request
-    const waited = (now - record.admittedAt) / 1000 + queuedSeconds
-    const detail = record.status === 'queued' ? ` (${waited.toFixed(1)}s of it spent queued)` : ''
-    const reason = new OsmosisError('timeout', `workflow exceeded its ${limit}s deadline${detail}`)
-    await runs.giveUp(record, reason)
+    await runs.giveUp(read.record, exceeded(read, now))
     await release(id)
   }
 
   async #remind(id: string, now: number): Promise<void> {
-    await this.#redis.zadd(`${this.#prefix}:undelivered`, 'XX', now + undeliveredMs, id)
-    await this.#parts.requestDelivery(id)
+    const { records, requestDelivery } = this.#parts
+    const key = `${this.#prefix}:undelivered`
+    await records.ask(async (redis) => redis.zadd(key, 'XX', now + undeliveredMs, id))
+    await requestDelivery(id)
   }
 
   /** No worker has taken it for a long time: it still waits, or its server could not add its job. */
@@ -124,8 +139,12 @@ export class QueueSweep {
       if (await this.#redis.exists(`${this.#prefix}:worker:${worker}`)) continue
       if (servedMs < settledAfterMs(Number(lockMs))) return
       const held = `${this.#prefix}:held:${worker}`
-      for (const id of await this.#redis.smembers(held)) await this.#endLost(id, worker, held)
-      await this.#redis.hdel(workers, worker)
+      const lost = await this.#redis.smembers(held)
+      let areEnded = true
+      for (const id of lost) {
+        if (!(await this.#try(id, async () => this.#endLost(id, worker, held)))) areEnded = false
+      }
+      if (areEnded) await this.#redis.hdel(workers, worker)
     }
   }
 
@@ -137,6 +156,24 @@ export class QueueSweep {
       const { cancel } = await runs.look(record)
       await runs.giveUp(record, cancel ?? lossError('the worker was lost', 'samples_lost'))
     }
-    await this.#redis.srem(held, id)
+    await records.ask(async (redis) => redis.srem(held, id))
   }
+}
+
+/** The reason for the end of a rollout whose deadline has passed. */
+function exceeded(
+  { record, more }: { readonly record: RolloutRecord; readonly more: RecordFields },
+  now: number,
+): OsmosisError {
+  let request: RolloutRequest
+  try {
+    request = more.open('request') as RolloutRequest
+  } catch (cause) {
+    const why = `and its request cannot be read: ${errorMessage(cause)}`
+    return new OsmosisError('timeout', `workflow exceeded its deadline, ${why}`, { cause })
+  }
+  const { agentTimeoutSeconds: limit, queuedSeconds = 0 } = request
+  const waited = (now - record.admittedAt) / 1000 + queuedSeconds
+  const detail = record.status === 'queued' ? ` (${waited.toFixed(1)}s of it spent queued)` : ''
+  return new OsmosisError('timeout', `workflow exceeded its ${limit}s deadline${detail}`)
 }

@@ -1,5 +1,5 @@
 // What keeps a Redis from storing what a queue asks it to, and who is told.
-import type { OsmosisError } from '@osmosis/core'
+import { errorMessage, type OsmosisError } from '@osmosis/core'
 import type { Logger } from '@osmosis/server'
 import { ReplyError } from 'ioredis'
 
@@ -12,6 +12,8 @@ export class QueueTroubles {
   /** How often in a row Redis has not stored what it was asked to. */
   #failures = 0
   readonly #listeners: ((trouble: OsmosisError | undefined) => void)[] = []
+  readonly #toldOf = new Set<string>()
+  readonly #rolloutListeners: ((id: string, error: unknown) => void)[] = []
 
   /** @param toError - makes an error of the queue of what a command threw */
   constructor(toError: (refusal: unknown) => OsmosisError) {
@@ -26,6 +28,17 @@ export class QueueTroubles {
   /** Calls a function once when a trouble begins, and once, without it, when it is over. */
   onChange(listener: (trouble: OsmosisError | undefined) => void): void {
     this.#listeners.push(listener)
+  }
+
+  /** Calls a function once for each rollout about which nothing can be done. */
+  onRollout(listener: (id: string, error: unknown) => void): void {
+    this.#rolloutListeners.push(listener)
+  }
+
+  noteRollout(id: string, error: unknown): void {
+    if (this.#toldOf.has(id)) return
+    this.#toldOf.add(id)
+    for (const listener of this.#rolloutListeners) listener(id, error)
   }
 
   /** @param refusal - what the command threw; undefined when Redis has stored what it was asked to */
@@ -55,7 +68,7 @@ export function logReplication({ replication }: RolloutRecords, logger: Logger |
   })
 }
 
-/** Logs, with one line each, that the Redis of a queue stores nothing, and that it does so again. */
+/** Logs, with one line each, that the Redis of a queue stores nothing, that it does so again, and rollouts that cannot be ended. */
 export function logTroubles(
   { troubles, address }: { readonly troubles: QueueTroubles; readonly address: string },
   logger: Logger | undefined,
@@ -64,5 +77,11 @@ export function logTroubles(
     if (trouble === undefined) {
       logger?.info({}, `The Redis of the queue at ${address} stores again.`)
     } else logger?.warn({}, `${trouble.message} Rollouts wait until it stores them.`)
+  })
+  troubles.onRollout((id, error) => {
+    logger?.warn(
+      { rollout_id: id },
+      `A rollout of the queue cannot be looked after: ${errorMessage(error)}`,
+    )
   })
 }

@@ -117,10 +117,12 @@ export class RolloutQueue implements OpenQueue {
       records: this.records,
       runs: this.runs,
       release: async (id) => this.#release(id),
-      isQueued: async (id) => (await this.#rollouts.getJob(jobIdOf(id))) !== undefined,
+      isQueued: async (id) =>
+        (await this.#answered(this.#rollouts.getJob(jobIdOf(id)))) !== undefined,
       requestDelivery: async (id) => this.requestDelivery(id),
       holdKeys: async () => connection.holdKeys(redis),
       onAnswer: (refusal) => this.troubles.note(refusal),
+      onFailure: (id, error) => this.troubles.noteRollout(id, error),
     })
   }
 
