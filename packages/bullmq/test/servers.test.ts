@@ -1,5 +1,5 @@
 import { post, statusAndBody, withPrograms } from '../../../test/kit/index.ts'
-import { expect } from 'vitest'
+import { expect, onTestFinished, vi } from 'vitest'
 
 import { lookInto } from './queue-under-test.ts'
 import { startServers } from './servers-under-test.ts'
@@ -242,6 +242,17 @@ it('a callback that is never acknowledged counts as undelivered until its time h
     .poll(async () => a.get('/health'), { timeout: 15_000 })
     .toMatchObject({ undelivered: 0 })
   expect(await b.get('/rollout/r1/status')).toMatchObject({ status: 'success', reward: 1 })
+})
+
+it('a server whose clock is two days ahead gives no callback up early', async () => {
+  vi.useFakeTimers({ toFake: ['Date'] })
+  onTestFinished(() => void vi.useRealTimers())
+  vi.setSystemTime(Date.now() + 2 * 86_400_000)
+  const { a, controller } = await startServers({ callbackRetry: { retries: 0 } })
+  controller.otherwise = () => 503
+  await a.post()
+  await controller.until(() => controller.events.filter((at) => at === 'grader 503').length > 1)
+  expect(await a.get('/health')).toMatchObject({ undelivered: 1 })
 })
 
 it('rollouts with a lower priority number run first', async () => {

@@ -76,8 +76,7 @@ export class QueueSweep {
       await this.#parts.holdKeys()
       const { records } = this.#parts
       const servedMs = Number(await records.run(deliveryScripts.served, 'any', [rememberedMs]))
-      const [seconds = '0', microseconds = '0'] = await this.#redis.time()
-      const now = Number(seconds) * 1000 + Number(microseconds) / 1000
+      const now = await records.now()
       await this.#forEach('deadlines', now, async (id) => this.#expire(id, now))
       await this.#forEach('jobless', now, async (id) => this.#abandon(id))
       await this.#forEach('undelivered', now, async (id) => this.#remind(id, now))

@@ -276,17 +276,11 @@ export class RolloutQueue implements OpenQueue {
 
   /** Ids of expired leases whose end is not decided. */
   async lapsedLeases(): Promise<string[]> {
-    return this.records.ask(async (redis) => {
-      const [seconds = '0'] = await redis.time()
-      return redis.zrangebyscore(
-        `${this.#connection.prefix}:leases`,
-        '-inf',
-        Number(seconds) * 1000,
-        'LIMIT',
-        0,
-        1_000,
-      )
-    })
+    const leases = `${this.#connection.prefix}:leases`
+    const now = await this.records.now()
+    return this.records.ask(async (redis) =>
+      redis.zrangebyscore(leases, '-inf', now, 'LIMIT', 0, 1_000),
+    )
   }
 
   async setMaxRollouts(most: number | null): Promise<void> {

@@ -174,6 +174,12 @@ export class RolloutRecords {
     await this.run(deliveryScripts.finish, id, [keepMs, last?.kind ?? '', last?.how ?? ''])
   }
 
+  /** The time of all records, which is that of the clock of Redis. Milliseconds since 1970. */
+  async now(): Promise<number> {
+    const [seconds = '0', microseconds = '0'] = await this.ask(async (redis) => redis.time())
+    return Number(seconds) * 1000 + Number(microseconds) / 1000
+  }
+
   /** The code for which a rollout was accepted, as it is stored; undefined for an unknown rollout. */
   async codeOf(id: string): Promise<string | undefined> {
     return (await this.ask((redis) => redis.hget(this.key(id), 'code'))) ?? undefined

@@ -161,7 +161,7 @@ export class DeliveryLoop {
       since,
       samples: grading?.samples ?? new Map(),
       last,
-      isLastTry: Date.now() - record.admittedAt > undeliveredMs,
+      isLastTry: async () => (await queue.records.now()) - record.admittedAt > undeliveredMs,
     })
   }
 
@@ -209,13 +209,14 @@ export class DeliveryLoop {
   ): Promise<void> {
     const { queue, leases, services } = this.#parts
     const { id, kind, errorMessage } = pending.record
-    await this.#count(pending)
     if (errorMessage !== null) {
       // Afterwards its keys are forgotten, so that it can no longer be redacted.
       await queue.records.rewordError(id, services.secrets.redactError(errorMessage))
     }
     const keepMs = kind === 'lease' ? leases.retentionSeconds * 1000 : undefined
     await queue.records.finish(id, keepMs, last)
+    // After that, because whatever fails before is done again.
+    await this.#count(pending)
     services.logger.info({ rollout_id: id }, 'rollout ended')
   }
 

@@ -20,8 +20,8 @@ export interface QueuedCallbacksOptions {
   readonly samples: SamplesById
   /** The callback whose outcome the caller records, together with its next step. */
   readonly last: DeliveryKind
-  /** Whether a callback that is given up is not tried again. */
-  readonly isLastTry: boolean
+  /** Whether a callback that is given up now is not tried again. */
+  readonly isLastTry: () => Promise<boolean>
 }
 
 /**
@@ -65,7 +65,8 @@ export class QueuedCallbacks implements CallbackRecord {
 
   async settle({ kind }: Callback, outcome: DeliveryOutcome): Promise<void> {
     const { last, isLastTry } = this.#options
-    if (!isFinal(outcome) && !isLastTry) this.#gaveUp = true
+    const isFinished = isFinal(outcome) || (await this.#try(isLastTry))
+    if (isFinished !== true) this.#gaveUp = true
     else if (kind === last) this.#lastOutcome = outcome
     else await this.#note(kind as DeliveryKind, outcome)
   }
