@@ -27,6 +27,7 @@ export {
 export { servedRollouts, type ServedRolloutsOptions } from './rollouts/served-rollouts.ts'
 export {
   estimateLearner,
+  learnerProgramProblem,
   type LearnerFacts,
   type LearnerMemory,
   type LearnerProcessOptions,

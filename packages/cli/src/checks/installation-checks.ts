@@ -8,6 +8,7 @@ import { errorMessage } from '@osmosis/core'
 import { readServerEnvironment } from '@osmosis/server'
 
 import { fail, ok, warn, type CheckFinding } from './finding.ts'
+import { page } from './pages.ts'
 import { loadModule } from '../inputs/load-module.ts'
 
 interface Manifest {
@@ -267,4 +268,14 @@ async function diskFinding(folder: string): Promise<CheckFinding> {
   const advice =
     'Evaluations store transcripts in .osmosis/evals: remove old runs, or pass --output.'
   return free >= tooLittle ? warn('disk', text, advice) : fail('disk', text, advice)
+}
+
+/** Checks that the program that runs the learner of `osmosis train local` is there. */
+export async function learnerFinding(environment: NodeJS.ProcessEnv): Promise<CheckFinding> {
+  const { learnerProgramProblem } = await import('@osmosis/train')
+  const problem = await learnerProgramProblem(undefined, environment)
+  if (problem === undefined) return ok('learner', 'uv is there for osmosis train local')
+  return warn('learner', `osmosis train local cannot start here. ${problem}`, {
+    page: page('trainers'),
+  })
 }

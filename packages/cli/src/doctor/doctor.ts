@@ -74,7 +74,8 @@ async function machineAndWorkspace({
 }: FlagsOf<typeof declareDoctor>): Promise<CheckFinding[]> {
   const { findWorkspaceRoot } = await import('@osmosis/eval')
   const { ok, warn } = await import('../checks/finding.ts')
-  const { machineFindings, packageFindings } = await import('../checks/installation-checks.ts')
+  const { learnerFinding, machineFindings, packageFindings } =
+    await import('../checks/installation-checks.ts')
   const { configFinding, policyFindings, secretFindings, workspaceConfigs } =
     await import('../checks/workspace-checks.ts')
   const environment = readEnvironment()
@@ -97,10 +98,12 @@ async function machineAndWorkspace({
     )
   } else {
     const configs = await workspaceConfigs(workspace)
+    const isTrained = configs.some(({ kind }) => kind === 'training')
     findings.push(
       ok('workspace', workspace),
       ...created.map((folder) => ok('workspace', `created ${folder}/`)),
       ...(await Promise.all(configs.map(async (config) => configFinding(config)))),
+      ...(isTrained ? [await learnerFinding(environment)] : []),
       ...secretFindings(configs, environment),
       ...(await policyFindings(workspace, environment, online === true)),
     )

@@ -157,6 +157,26 @@ export async function estimateLearner(options: LearnerProcessOptions): Promise<L
   }
 }
 
+/**
+ * Why the program that runs the learner cannot be started, and what to do; undefined where it can. The packages of a Python are not
+ * looked for.
+ *
+ * @param python - as in {@link LearnerProcessOptions}
+ */
+export async function learnerProgramProblem(
+  python: string | undefined,
+  env: NodeJS.ProcessEnv,
+): Promise<string | undefined> {
+  const command = python ?? 'uv'
+  const child = spawn(command, ['--version'], { stdio: 'ignore', env })
+  try {
+    await once(child, 'exit')
+    return undefined
+  } catch (error) {
+    return unusable(command, error)
+  }
+}
+
 type Started = z.infer<typeof startedSchema>
 
 function launch(

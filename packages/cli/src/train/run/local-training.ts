@@ -7,6 +7,7 @@ import { OsmosisError } from '@osmosis/core'
 import { formatCount } from '@osmosis/eval/analysis'
 import {
   estimateLearner,
+  learnerProgramProblem,
   localLearnerIdentity,
   openLocalLearner,
   type LearnerFacts,
@@ -16,6 +17,7 @@ import {
 } from '@osmosis/train'
 
 import { invalid } from '../../command/wrong-use.ts'
+import { readEnvironment } from '../../command/environment.ts'
 import { fromWorkingFolder, resolvePath } from '../../command/command-context.ts'
 import { declareLocal, type TrainLocalFlags } from '../local.ts'
 import { writeLearnerFile } from '../../eval/models/learner-file.ts'
@@ -81,6 +83,7 @@ function plannedLearner(
       ['Trained', loraRank > 0 ? `LoRA adapters of rank ${loraRank}` : 'all weights'],
       ...(options.log ?? []).map((name) => ['Figures in', loggerText(folder, name)] as const),
     ],
+    problem: async () => learnerProgramProblem(options.python, readEnvironment()),
     async probe() {
       const facts = await estimateLearner(options)
       if (maxLength !== undefined && facts.maxLength < maxLength) {

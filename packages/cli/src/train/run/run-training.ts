@@ -42,6 +42,8 @@ export type PlanFacts = readonly (readonly [name: string, text: string])[]
 export interface PlannedLearner {
   /** Lines of the plan that need no learner: model, cost. */
   readonly facts: PlanFacts
+  /** Why it cannot be opened on this machine, as far as that is known without starting anything. Default: it can. */
+  problem?(): Promise<string | undefined>
   /** Finds out whether it can be opened. */
   probe(): Promise<ProbedLearner>
 }
@@ -84,7 +86,11 @@ export async function runTraining(plan: TrainingPlan, planned: PlannedLearner): 
     if (!plan.isQuiet) printError(`${text}\n`)
   }
   say(planText(plan, [...planned.facts, ...(probed?.facts ?? [])]))
-  if (probed === undefined) return 0
+  if (probed === undefined) {
+    const problem = await planned.problem?.()
+    if (problem !== undefined) say(`warning: this training cannot start here. ${problem}`)
+    return 0
+  }
   if (plan.isFresh) await archiveTraining(plan)
   const interrupt = abortOnInterrupt()
   try {

@@ -13,6 +13,7 @@ import {
   warn,
   ok,
 } from '../../checks/finding.ts'
+import { learnerFinding } from '../../checks/installation-checks.ts'
 import { triedFindings } from '../../checks/rollout/rollout-findings.ts'
 import { page } from '../../checks/pages.ts'
 import { placeInMessage, placeInStack } from '../../checks/place.ts'
@@ -107,6 +108,10 @@ async function validate(
     if (target.module === undefined) findings.push(...(await variableFindings(plan)))
     if (exitCodeOf(loaded) !== 0) return findings
     findings.push(...(await rolloutFindings(plan, flags, environment, signal)))
+    if (target.configs.some(({ kind }) => kind === 'training')) {
+      const learner = await learnerFinding(environment)
+      if (learner.level !== 'ok') findings.push(learner)
+    }
   } catch (error) {
     if (!isOsmosisError(error)) throw error
     findings.push(errorFinding(error))
