@@ -1,11 +1,12 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
-import { run } from './in-process.ts'
+import { run, workIn } from './in-process.ts'
 import { makeRun, rewarded, type MadeItem, type MadeRun } from './made-runs.ts'
 import { temporaryFolder, type Finished } from './osmosis.ts'
+import { temporaryWorkspace } from './temporary-workspace.ts'
 
 /** Runs in a folder of their own, and the commands that compare them. */
 function folder(): {
@@ -100,6 +101,35 @@ describe('eval compare', () => {
       /^Largest losses, of 20\n100\.0 % → 50\.0 % {2}row 10, Task refund\n {2}osmosis eval show \S+after 10\.2$/m,
     )
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80)
+  })
+
+  it('says which part of the code changed: the rollout, the policy module, or eval functions', async () => {
+    const root = temporaryWorkspace({ 'scores.ts': 'export const score = () => 1\n' })
+    const { evals } = folder()
+    const evaluated = async (name: string): Promise<void> => {
+      const row = ['-m', 'rollouts/echo/main.ts', '-d', 'data/words.jsonl', '--rows', '0']
+      const flags = ['--policy', 'policies/echo.ts', '--eval-fn', 'scores.ts:score']
+      await evals('run', [...row, ...flags, '--name', name])
+    }
+    const change = (file: string): void => {
+      const text = readFileSync(path.join(root, file), 'utf8')
+      rmSync(path.join(root, file))
+      writeFileSync(path.join(root, file), `${text}// Another.\n`)
+    }
+    const changed = async (before: string, after: string): Promise<string[]> => {
+      const { stdout } = await evals('compare', [before, after, '--json'])
+      const document = JSON.parse(stdout) as { changed: { name: string }[] }
+      return document.changed.map(({ name }) => name)
+    }
+    workIn(root)
+    await evaluated('first')
+    change('policies/echo.ts')
+    await evaluated('other-policy')
+    change('scores.ts')
+    change('rollouts/echo/normalise.ts')
+    await evaluated('other-code')
+    expect(await changed('first', 'other-policy')).toEqual(['policy module'])
+    expect(await changed('other-policy', 'other-code')).toEqual(['code', 'eval functions'])
   })
 
   it('ends with 3 when a significant loss exceeds the limit', async () => {

@@ -12,13 +12,16 @@ export type KnownInputs = Omit<RunInputs, 'code'> & {
   readonly code: Omit<RunInputs['code'], 'kind'>
 }
 
+/** Files of code by what they are, e.g. `policy module`. */
+type CodeFiles = Readonly<Record<string, readonly string[]>>
+
 /** What decides the outcome of a run besides what runs. */
 interface FurtherInputs {
   readonly model: RunInputs['model']
   /** Names of eval functions. */
   readonly scorers: readonly string[]
-  /** Files of code besides the sources of what runs. */
-  readonly files: readonly string[]
+  /** Files of code besides the sources of what runs, by their names in a comparison. */
+  readonly files: CodeFiles
   readonly maxTurns: number | null
   /** Absolute folder of output, which is no source. */
   readonly written: string
@@ -30,7 +33,7 @@ export async function findInputs(
   { model, scorers, files, maxTurns, written }: FurtherInputs,
 ): Promise<KnownInputs> {
   const { sourceFolder, entrypoint, workflow } = subject
-  const sources = sourceFolder === null ? [] : await sourcesIn(sourceFolder, new Set([written]))
+  const sources = await sourcesOf(subject, written)
   return {
     model,
     dataset: {
@@ -41,7 +44,7 @@ export async function findInputs(
     code: {
       rollout: subject.rollout,
       entrypoint: sourceFolder === null ? entrypoint : path.relative(subject.root, entrypoint),
-      sha256: await digestOf(await withImports([...sources, ...files])),
+      sha256: await digestOf(await withImports([...sources, ...Object.values(files).flat()])),
       scorers,
     },
     ...(Object.keys(workflow).length === 0 ? {} : { workflow }),
@@ -53,6 +56,20 @@ export async function findInputs(
       max_turns: maxTurns,
     },
   }
+}
+
+/** A digest of each part of the code: the sources of what runs as `code`, and the other files by their names. */
+export async function digestParts(
+  subject: RunSubject,
+  { files, written }: Pick<FurtherInputs, 'files' | 'written'>,
+): Promise<Readonly<Record<string, string>>> {
+  const parts = Object.entries({ code: await sourcesOf(subject, written), ...files })
+  const digests = parts.map(async ([name, own]) => [name, await digestOf(await withImports(own))])
+  return Object.fromEntries(await Promise.all(digests)) as Record<string, string>
+}
+
+async function sourcesOf({ sourceFolder }: RunSubject, written: string): Promise<string[]> {
+  return sourceFolder === null ? [] : sourcesIn(sourceFolder, new Set([written]))
 }
 
 /** Sources and texts, such as prompts. */

@@ -43,12 +43,15 @@ export async function beginRun(
   {
     plan,
     inputs,
+    digests,
     kind,
     resumeWith,
     lock,
   }: {
     plan: EvalRunPlan
     inputs: KnownInputs
+    /** Of each part of the code. */
+    digests: RunManifest['provenance']['digests']
     kind: EntrypointKind
     resumeWith: readonly string[]
     /** The lock of a generated name. */
@@ -66,6 +69,7 @@ export async function beginRun(
     pass_threshold: plan.passThreshold,
     provenance: {
       ...(await provenanceOf(plan.root, plan.config)),
+      digests,
       resume: { arguments: resumeWith, folder: workingFolder() },
     },
     rows,

@@ -68,7 +68,7 @@ import {
   runAgainText,
   servedText,
 } from './run-output.ts'
-import { findInputs, type KnownInputs } from '../../inputs/run-inputs.ts'
+import { digestParts, findInputs, type KnownInputs } from '../../inputs/run-inputs.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import { loadScorers } from './load-scorers.ts'
 
@@ -92,6 +92,8 @@ interface Preparation {
   readonly model: ChosenPolicy
   readonly scorers: readonly Scorer[]
   readonly inputs: KnownInputs
+  /** Of each part of the code. */
+  readonly digests: Readonly<Record<string, string>>
   readonly run: ChosenRun
   readonly hooks: RunHooks
   /** Prints a line on stderr, unless the command is quiet. */
@@ -158,15 +160,22 @@ async function prepare(
     printMessage(`warning: [env] and [secrets] of the config do not reach ${elsewhere}.`)
   }
   const { choice } = model
+  const code = {
+    files: {
+      ...(choice.kind === 'module' && { 'policy module': [choice.file] }),
+      ...(flags.evalFn && {
+        'eval functions': flags.evalFn.map((spec) =>
+          moduleFile('eval function', splitSpec(spec).file),
+        ),
+      }),
+    },
+    written: resolvePath(plan.outputRoot),
+  }
   const inputs = await findInputs(plan, {
     model: { name: model.name, base_url: addressOf(choice), params: plan.params },
     scorers: scorers.map(({ name }) => name),
-    files: [
-      ...(choice.kind === 'module' ? [choice.file] : []),
-      ...(flags.evalFn ?? []).map((spec) => moduleFile('eval function', splitSpec(spec).file)),
-    ],
     maxTurns: plan.maxTurns,
-    written: resolvePath(plan.outputRoot),
+    ...code,
   })
   const run = await chooseRun({ plan, flags, inputs })
   const unmatched = unmatchedRetry(run, flags)
@@ -175,7 +184,8 @@ async function prepare(
     if (!flags.quiet) printError(`${text}\n`)
   }
   const resumeWith = resumeArguments(configFile, flags, run.name)
-  return { configFile, resumeWith, plan, flags, model, scorers, inputs, run, say }
+  const digests = await digestParts(plan, code)
+  return { configFile, resumeWith, plan, flags, model, scorers, inputs, digests, run, say }
 }
 
 /** The address of an endpoint, without user info; null for a module and for a provider. */
@@ -219,8 +229,9 @@ async function start(initial: Preparation, interrupt: AbortSignal): Promise<numb
     const served = await serveModel(model, plan, run, interrupt)
     const result = await survivingStrayRejections(async () => {
       try {
-        const { inputs, resumeWith } = prepared
-        store ??= await beginRun(run, { plan, inputs, kind: served.kind, resumeWith, lock })
+        const { inputs, digests, resumeWith } = prepared
+        const { kind } = served
+        store ??= await beginRun(run, { plan, inputs, digests, kind, resumeWith, lock })
         hooks.opened?.(store.location)
         served.logTo(path.join(store.location, 'logs.txt'))
         say(servedText(served))

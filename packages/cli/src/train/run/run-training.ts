@@ -235,7 +235,7 @@ async function trainingInputs(
   const known = await findInputs(subject, {
     model: { name: '', base_url: null, params: sampling },
     scorers: [],
-    files: [],
+    files: {},
     maxTurns: null,
     written: path.dirname(options.folder),
   })

@@ -79,6 +79,8 @@ export interface RunManifest {
     readonly root?: string
     /** The arguments of `osmosis` that resume the run, and the folder to run them in; absolute. */
     readonly resume?: { readonly arguments: readonly string[]; readonly folder: string }
+    /** SHA-256 of each part of the code: `code` of the rollout, `policy module`, `eval functions`. Default: not known. */
+    readonly digests?: Readonly<Record<string, string>> | undefined
     /** The commit of the workspace, and whether files were changed; null outside of git. */
     readonly git: { readonly commit: string; readonly dirty: boolean } | null
   }

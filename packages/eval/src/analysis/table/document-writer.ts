@@ -312,6 +312,7 @@ function describeInputs(manifest: RunManifest): Readonly<Record<string, string>>
   const { inputs, pass_threshold: threshold, provenance } = manifest
   const { model, dataset, code, workflow = {}, env, timeouts } = inputs
   const { commit, dirty } = provenance.git ?? {}
+  const { digests = { code: code.sha256 } } = provenance
   const found: Record<string, unknown> = {
     endpoint: model.base_url,
     ...prefixed('', model.params),
@@ -319,7 +320,7 @@ function describeInputs(manifest: RunManifest): Readonly<Record<string, string>>
     'contents of the dataset': dataset.sha256.slice(0, 8),
     ...prefixed('column: ', dataset.columns ?? {}),
     rollout: code.rollout,
-    code: code.sha256.slice(0, 8),
+    ...shortened(digests),
     commit: commit && `${commit.slice(0, 8)}${dirty === true ? ' and changes' : ''}`,
     ...prefixed('config: ', workflow),
     ...prefixed('$', env),
@@ -334,6 +335,11 @@ function describeInputs(manifest: RunManifest): Readonly<Record<string, string>>
   return Object.fromEntries(
     known.map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]),
   )
+}
+
+function shortened(digests: Readonly<Record<string, string>>): Record<string, string> {
+  const entries = Object.entries(digests).map(([name, digest]) => [name, digest.slice(0, 8)])
+  return Object.fromEntries(entries) as Record<string, string>
 }
 
 function prefixed(prefix: string, fields: Readonly<Record<string, unknown>>): object {
