@@ -90,6 +90,39 @@ it('the line of an entrypoint that is no TypeScript', { tags: 'slow' }, async ()
   ])
 })
 
+it.each([
+  ['throws', "\nthrow new Error('no shop')", 2],
+  ['is no TypeScript', '\nexport const const = 1', 2],
+  ['imports a file that is not there', "import './gone.ts'", undefined],
+  ['imports a package that is not there', "import 'gone'", undefined],
+  ['ends the process', '\nprocess.exit(3)', 2],
+])(
+  'the file that %s while it is loaded, behind the entrypoint',
+  { tags: 'slow' },
+  async (...is) => {
+    useProcesses()
+    const [, tools, line] = is
+    migrated(`import './tools.ts'\n${ready}`)
+    writeFileSync(here('rollouts/one/tools.ts'), `${tools}\n`)
+    const [finding] = await problems()
+    expect([finding?.check, finding?.file, finding?.line]).toEqual([
+      'entrypoint',
+      'rollouts/one/tools.ts',
+      line,
+    ])
+  },
+)
+
+it('the line of an import whose module has no such export', { tags: 'slow' }, async () => {
+  useProcesses()
+  const source = `import { price } from './tools.ts'\nconsole.log(price)\n${ready}`
+  migrated(source)
+  writeFileSync(here('rollouts/one/tools.ts'), 'export const other = 1\n')
+  expect(await problems()).toMatchObject([
+    { check: 'entrypoint', file: main, line: lineOf(source, 'import { price }') },
+  ])
+})
+
 it('the line of what a function of the rollout threw, in the file where it stands', async () => {
   const tools = `\nexport function price(article) {\n  return article.price.amount\n}\n`
   migrated(loop(`await ask(ctx.prompt); price({})`, `import { price } from './tools.ts'`))

@@ -37,6 +37,21 @@ export function placeInStack(text: string): Place {
 }
 
 /**
+ * Where an entrypoint failed to load. Node.js names the module in the message where it ran none of its lines: an import finds nothing
+ * there, or it ended the process.
+ *
+ * @param folder - working folder of the process that loaded it
+ */
+export function placeOfLoading(folder: string, message: string): Place {
+  const place = placeInStack(message)
+  if (place.file !== undefined) return place
+  const [, heading] = /^(?:file:\/\/)?(\/[^\n]*:\d+)$/m.exec(message) ?? []
+  const [, importer] = /(?: imported from |\nRequire stack:\n- )(\/[^\n]+)/.exec(message) ?? []
+  if (heading === undefined && importer !== undefined) return { file: fromWorkingFolder(importer) }
+  return heading === undefined ? placeOfFailure(folder, message) : placeIn(folder, heading)
+}
+
+/**
  * Where the first problem of a file lies, by the message that lists its problems, as `experiment.rollout: missing` of a config or
  * `line 3: …` of a dataset. Only the file where no line can be known.
  */

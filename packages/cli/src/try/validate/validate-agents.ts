@@ -16,7 +16,7 @@ import {
 import { learnerFinding } from '../../checks/installation-checks.ts'
 import { triedFindings } from '../../checks/rollout/rollout-findings.ts'
 import { page } from '../../checks/pages.ts'
-import { placeInMessage, placeInStack } from '../../checks/place.ts'
+import { placeInMessage, placeInStack, placeOfLoading, type Place } from '../../checks/place.ts'
 import { tryRollout } from '../../checks/rollout/tried-rollout.ts'
 import { variableFindings } from '../../checks/rollout/undeclared-variables.ts'
 import { changeFor, changeOfDataset } from '../../checks/failure-advice.ts'
@@ -259,7 +259,9 @@ async function entrypointFindings(
 ): Promise<CheckFinding[]> {
   const report = await inspectEntrypoint(entrypoint, { folder, environment, signal })
   const { file } = splitSpec(fromWorkingFolder(resolvePath(entrypoint)))
-  if (report.kind === 'failed') return [loadingFinding(report, file)]
+  if (report.kind === 'failed') {
+    return [loadingFinding(report, { file, ...placeOfLoading(folder, report.message) })]
+  }
   if (report.kind === 'agent-loop') {
     if (report.problem !== null) {
       const change = { advice: 'Correct what it lists.', page: page('agentLoops') }
@@ -298,17 +300,16 @@ async function entrypointFindings(
   return findings
 }
 
-/** An entrypoint that cannot be loaded: the place is in the stack of the error, and what to install below it. */
+/** An entrypoint that cannot be loaded: what to install is below the stack of the error. */
 function loadingFinding(
   { message, code }: Extract<EntrypointReport, { kind: 'failed' }>,
-  file: string,
+  place: Place,
 ): CheckFinding {
   const lines = message.split('\n')
   const said = lines.filter((line) => !/^ +at |^→ /.test(line))
   const advice = lines.find((line) => line.startsWith('→ '))?.slice(2)
   return fail('entrypoint', said.join('\n'), {
-    file,
-    ...placeInStack(message),
+    ...place,
     ...changeFor(code ?? 'invalid_entrypoint'),
     ...(advice === undefined ? {} : { advice }),
   })
