@@ -11,8 +11,8 @@ export interface ContainsOptions extends TextOptions {
 }
 
 /**
- * 1 when the answer is the label, else 0. White space around both, and how Unicode composes a letter, do not
- * count.
+ * 1 when the answer is the label, else 0. White space around both, how Unicode composes a letter, and whether a minus is `−` (U+2212)
+ * or `-`, do not count.
  *
  * @throws OsmosisError with code `invalid_dataset` without a label
  */
@@ -22,7 +22,7 @@ export function exact(answer: string, label: string | null, options: TextOptions
 }
 
 /**
- * 1 when the label stands anywhere in the answer, else 0. An answer that lists every possible label gets 1 too.
+ * 1 when the label stands anywhere in the answer, compared as {@link exact} does, else 0. An answer that lists every possible label gets 1 too.
  *
  * @throws OsmosisError with code `invalid_dataset` without a label
  */
@@ -58,7 +58,7 @@ export function matches(answer: string, pattern: RegExp): 0 | 1 {
 }
 
 function comparable(text: string, { ignoreCase = false }: TextOptions): string {
-  const composed = text.trim().normalize('NFC')
+  const composed = text.trim().normalize('NFC').replaceAll('\u2212', '-')
   return ignoreCase ? composed.toLowerCase() : composed
 }
 

@@ -9,6 +9,10 @@ describe('exact', () => {
     ['paris', 'Paris', 0],
     ['', 'Paris', 0],
     ['cafe\u0301', 'caf\u00E9', 1],
+    ['\u22125', '-5', 1],
+    ['-5', '\u22125', 1],
+    // A dash between two numbers is no minus.
+    ['3\u20135', '3-5', 0],
   ])('of %j and the label %j is %d', (answer, label, score) => {
     expect(exact(answer, label)).toBe(score)
   })
@@ -37,6 +41,8 @@ describe('contains', () => {
     ['14 or 4.', '4', 1, 1],
     ['', '4', 0, 0],
     ['C++.', 'C++', 1, 1],
+    ['It is \u22125.', '-5', 1, 1],
+    ['It is -5.', '\u22125', 1, 1],
     ['\u{1D400}4', '4', 1, 0],
   ])('of %j and %j is %d, and %d as words', (answer, label, score, asWords) => {
     expect(contains(answer, label)).toBe(score)
