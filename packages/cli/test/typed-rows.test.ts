@@ -1,10 +1,11 @@
-import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { FakeTinker, tokenModelFolder } from '../../../test/kit/index.ts'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 
 import { evaluate, run, start } from './in-process.ts'
+import { evalConfig } from './temporary-workspace.ts'
 import { inTypedWorkspace } from './typed-workspace.ts'
 
 let root = ''
@@ -104,6 +105,40 @@ describe('labels that a grader cannot use', () => {
     const words = 'dataset validate data/labels.jsonl --entrypoint rollouts/sums/main.ts'
     const { code, stdout } = await run(words.split(' '))
     expect([code, stdout.endsWith(problems)]).toEqual([1, true])
+  })
+})
+
+describe('osmosis dataset validate with a config that names the columns', () => {
+  const columns = '[columns]\nprompt = "question"\nlabel = "answer"\nmetadata = ["city"]\n'
+  const validate = async (...rows: readonly object[]): ReturnType<typeof run> => {
+    const write = (file: string, text: string): void => writeFileSync(path.join(root, file), text)
+    mkdirSync(path.join(root, 'configs/eval'), { recursive: true })
+    write('configs/eval/cities.toml', evalConfig('typed', columns).replace('"words"', '"cities"'))
+    write('data/cities.jsonl', rows.map((row) => `${JSON.stringify(row)}\n`).join(''))
+    const words = 'dataset validate data/cities.jsonl --entrypoint rollouts/typed/main.ts'
+    return run(words.split(' '))
+  }
+  const row = { question: 'Where?', answer: 'Here.', city: 'Rome' }
+
+  it('reads the rows with them, and says that the platform does not', async () => {
+    const { code, stdout } = await validate(row, row, row, row)
+    expect(code).toBe(1)
+    expect(stdout).toContain('- missing required columns: user_prompt, ground_truth')
+    expect(stdout).toContain(
+      'warning: the platform reads no [columns] of a config, so its datasets need the usual names; for evaluations and trainings on this machine the [columns] of configs/eval/cities.toml fit all 4 rows\n',
+    )
+  })
+
+  it('checks them by the schema of the entrypoint', async () => {
+    const { stdout } = await validate(row, { ...row, city: 5 })
+    expect(stdout).toContain('- line 2: metadata.city: Invalid input')
+  })
+
+  it('says what of the file does not fit them', async () => {
+    const { stdout } = await validate({ question: 'Where?', city: 'Rome' })
+    expect(stdout).toContain(
+      'warning: with the [columns] of configs/eval/cities.toml: columns.label: there is no column "answer"',
+    )
   })
 })
 

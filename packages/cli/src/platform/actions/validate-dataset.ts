@@ -2,8 +2,16 @@ import { readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
 
 import { isOsmosisError } from '@osmosis/core'
-import { readDataset, type DatasetRow } from '@osmosis/eval'
+import {
+  findWorkspaceRoot,
+  readDataset,
+  readEvalConfig,
+  readTrainingConfig,
+  type ColumnNames,
+  type DatasetRow,
+} from '@osmosis/eval'
 
+import { workspaceConfigs } from '../../checks/workspace-checks.ts'
 import { datasetFit, type DatasetFit } from '../../child/entrypoint-process.ts'
 import { displayPath, resolvePath, workingFolder } from '../../command/command-context.ts'
 import { readEnvironment } from '../../command/environment.ts'
@@ -76,14 +84,13 @@ export async function validateDataset(
   else if (found.size > largestBytes) errors.push(`the file is larger than ${largestBytes} bytes`)
   else {
     const { rows, problems } = await readRows(file)
+    const lacksColumns = problems.some((one) => one.startsWith('missing required columns'))
+    const here = lacksColumns ? await readWithConfig(file) : { warnings: [] }
     // Read again as rollouts get it, with integers beyond 2^53 as text.
-    const fit = await fitOf?.(problems.length === 0 ? await readDataset(displayPath(file)) : [])
+    const own = problems.length === 0 ? await readDataset(displayPath(file)) : here.rows
+    const fit = await fitOf?.(own ?? [])
     errors.push(...problems, ...(fit?.problems ?? []))
-    if (problems.some((problem) => problem.startsWith('missing required columns'))) {
-      warnings.push(
-        'the platform reads no [columns] of a config, so its datasets need the usual names; for evaluations and trainings on this machine name the columns in a config, with which osmosis validate checks the rows',
-      )
-    }
+    warnings.push(...here.warnings)
     warnings.push(...(fit?.warnings ?? []))
     if (problems.length === 0) {
       const count = rows.length
@@ -103,11 +110,54 @@ export async function validateDataset(
   }
 }
 
+/**
+ * What evaluations and trainings on this machine read of a file without the usual names: a config of the workspace names its columns.
+ *
+ * @returns no rows without such a config, and where the file does not fit it
+ */
+async function readWithConfig(file: string): Promise<{
+  readonly rows?: readonly DatasetRow[]
+  readonly warnings: readonly string[]
+}> {
+  const usual =
+    'the platform reads no [columns] of a config, so its datasets need the usual names; for evaluations and trainings on this machine'
+  const config = await configWithColumns(resolvePath(file))
+  if (config === undefined) {
+    const advice = 'name the columns in a config, with which osmosis validate checks the rows'
+    return { warnings: [`${usual} ${advice}`] }
+  }
+  const { name, columns } = config
+  const { rows, problems } = await readRows(file, { columns })
+  if (problems.length > 0) {
+    return { warnings: problems.map((problem) => `with the [columns] of ${name}: ${problem}`) }
+  }
+  return { rows, warnings: [`${usual} the [columns] of ${name} fit all ${rows.length} rows`] }
+}
+
+/** The first config of the workspace that names the columns of this dataset; undefined without one. */
+async function configWithColumns(
+  datasetFile: string,
+): Promise<{ readonly name: string; readonly columns: ColumnNames } | undefined> {
+  const root = await findWorkspaceRoot(datasetFile)
+  if (root === undefined) return undefined
+  for (const { kind, file, name } of await workspaceConfigs(root)) {
+    try {
+      const read = kind === 'eval' ? readEvalConfig : readTrainingConfig
+      const { columns, datasetFile: named } = (await read(file)).experiment
+      if (named === datasetFile && Object.keys(columns).length > 0) return { name, columns }
+    } catch (error) {
+      if (!isOsmosisError(error)) throw error
+    }
+  }
+  return undefined
+}
+
 async function readRows(
   file: string,
+  options: Parameters<typeof readDataset>[1] = { largeIntegers: 'bigint' },
 ): Promise<{ rows: readonly DatasetRow[]; problems: readonly string[] }> {
   try {
-    return { rows: await readDataset(displayPath(file), { largeIntegers: 'bigint' }), problems: [] }
+    return { rows: await readDataset(displayPath(file), options), problems: [] }
   } catch (error) {
     if (!isOsmosisError(error)) throw error
     // The first line names the file; the other lines are the problems.
