@@ -142,7 +142,7 @@ describe('osmosis doctor', () => {
       expect.stringMatching(
         /^fail config: The platform would refuse configs\/training\/echo\.toml:\n- /,
       ),
-      expect.stringMatching(/^(?:ok|warn) learner: /),
+      'ok learner: uv is there for osmosis train local',
       'ok secret: SET is set',
       'fail secret: SHOP_TOKEN is not set; named by configs/eval/echo.toml.',
       'ok policy: echo: policies/echo.ts was loaded',

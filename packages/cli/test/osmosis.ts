@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
@@ -14,10 +14,14 @@ export const workspace = path.join(import.meta.dirname, 'workspace')
 const home = mkdtempSync(path.join(tmpdir(), 'osmosis-cli-home-'))
 process.once('exit', () => rmSync(home, { recursive: true, force: true }))
 
+/** A stand-in of uv, so that no test depends on whether this machine has it. */
+writeFileSync(path.join(home, 'uv'), '#!/bin/sh\necho uv 0.9.0\n', { mode: 0o755 })
+
 /** The variables of commands. */
 export const testEnvironment: Readonly<Record<string, string | undefined>> = {
   ...process.env,
   HOME: home,
+  PATH: `${home}${path.delimiter}${process.env['PATH']}`,
 }
 
 export interface Finished {

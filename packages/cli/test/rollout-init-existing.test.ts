@@ -111,6 +111,18 @@ it.each<[string, () => void, () => object[]]>([
   expect(found).toMatchObject(expected())
 })
 
+it('an agent that exists gets scripts that run, and its folder is in tsconfig.json', async () => {
+  project('core', 'controller')
+  await init('--framework', 'openai-agents')
+  const { scripts } = JSON.parse(readFileSync(here('package.json'), 'utf8')) as { scripts: object }
+  expect(scripts).toEqual({
+    evaluate: 'osmosis eval run configs/eval/one.toml --policy policies/one.ts',
+    typecheck: 'tsc --noEmit',
+  })
+  // Without it the compiler takes the whole folder, be the agent in src/ or elsewhere.
+  expect(JSON.parse(readFileSync(here('tsconfig.json'), 'utf8'))).not.toHaveProperty('include')
+})
+
 it('the command of AGENTS.md evaluates an agent that exists, with the scripted policy', async () => {
   project('core', 'controller')
   await init('--framework', 'openai-agents')

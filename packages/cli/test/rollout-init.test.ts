@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { frameworkNames } from '@osmosis/create'
@@ -56,7 +56,30 @@ it('adds a rollout, what the workspace lacks, and the packages that package.json
       '@types/node': expect.stringMatching(/^\^\d/),
       typescript: expect.stringMatching(/^\^\d/),
     },
+    scripts: {
+      evaluate: 'osmosis eval run configs/eval/shop.toml',
+      test: 'node --test "rollouts/**/*.test.ts"',
+      typecheck: 'tsc --noEmit',
+    },
   })
+  expect(stderr).toContain('Added to its scripts: evaluate, test, typecheck\n')
+})
+
+it('leaves scripts alone that are there, and prints what is missing where it writes no package.json', async () => {
+  const folder = await project()
+  await init('shop', '--framework', 'strands')
+  const place = path.join(folder, 'package.json')
+  const { scripts: _, ...rest } = JSON.parse(readFileSync(place, 'utf8')) as { scripts: object }
+  const own = JSON.stringify({ ...rest, scripts: { test: 'vitest', typecheck: 'tsgo' } })
+  writeFileSync(place, own)
+  const { stderr } = await init('other', '--framework', 'strands')
+  expect(readFileSync(place, 'utf8')).toBe(own)
+  expect(stderr).toContain(
+    'Scripts that package.json does not have:\n  "evaluate": "osmosis eval run configs/eval/other.toml --policy policies/other.ts"\n\nNext:',
+  )
+  writeFileSync(place, JSON.stringify({ ...manifest, scripts: { test: 'vitest' } }))
+  await init('third', '--framework', 'strands')
+  expect(JSON.parse(readFileSync(place, 'utf8'))).toHaveProperty('scripts.test', 'vitest')
 })
 
 it('asks for the framework in a terminal', async () => {

@@ -35,17 +35,25 @@ export function newManifest({ folder, manager, scripts, dependencies }: NewManif
 
 /** A package.json with the packages that a rollout needs. */
 export interface ExtendedManifest {
+  /** Unchanged when no package was added. */
   readonly text: string
   /** Names of the added packages. */
   readonly added: readonly string[]
+  /** The scripts that were missing, which the text has when packages were added. */
+  readonly scripts: Readonly<Record<string, string>>
 }
 
 /**
- * Adds the packages that a rollout of a framework needs to a package.json. Existing versions are unchanged.
+ * Adds the packages that a rollout of a framework needs to a package.json, and scripts. Existing versions and scripts are unchanged.
  *
+ * @param wanted - scripts by their names. Default: none
  * @throws ScaffoldError for a text that is not a JSON object
  */
-export function extendedManifest(text: string, framework: Framework): ExtendedManifest {
+export function extendedManifest(
+  text: string,
+  framework: Framework,
+  wanted: Readonly<Record<string, string>> = {},
+): ExtendedManifest {
   const manifest = parsed(text)
   const has = new Set(
     ['dependencies', 'devDependencies', 'optionalDependencies', 'peerDependencies'].flatMap(
@@ -56,13 +64,18 @@ export function extendedManifest(text: string, framework: Framework): ExtendedMa
   const needed = missing(frameworks[framework].dependencies)
   const neededForWork = missing(development)
   const added = [...needed, ...neededForWork]
-  if (added.length === 0) return { text, added }
+  const own = manifest['scripts'] ?? {}
+  const scripts = Object.fromEntries(
+    Object.entries(wanted).filter(([name]) => !Object.hasOwn(own, name)),
+  )
+  if (added.length === 0) return { text, added, scripts }
   const extended = {
     ...manifest,
+    ...(Object.keys(scripts).length > 0 && { scripts: { ...own, ...scripts } }),
     ...withRanges('dependencies', needed),
     ...withRanges('devDependencies', neededForWork),
   }
-  return { text: toText(extended, indentOf(text)), added }
+  return { text: toText(extended, indentOf(text)), added, scripts }
 
   function withRanges(section: string, names: readonly string[]): Record<string, object> {
     if (names.length === 0) return {}

@@ -99,7 +99,16 @@ async function init(name: string, flags: InitFlags): Promise<number> {
     (isExisting ? onlyFramework(root) : undefined) ??
     (await chosenFramework(flags))
   const manifestFile = path.join(root, 'package.json')
-  const manifest = extendedManifest(await readFile(manifestFile, 'utf8'), framework)
+  const missing = needed.filter((file) => !existsSync(path.join(root, file)))
+  // Neither the policies of an existing osmosis.toml nor a new one for an agent that exists answer without being named.
+  const hasDefault = missing.includes('osmosis.toml') && !isExisting
+  const policy = hasDefault ? [] : ['--policy', `policies/${name}.ts`]
+  const evaluation = ['eval', 'run', `configs/eval/${name}.toml`, ...policy]
+  const manifest = extendedManifest(await readFile(manifestFile, 'utf8'), framework, {
+    evaluate: ['osmosis', ...evaluation].join(' '),
+    ...(!isExisting && { test: 'node --test "rollouts/**/*.test.ts"' }),
+    typecheck: 'tsc --noEmit',
+  })
   const rows = isExisting ? await existingRows(root, name) : undefined
   const columns = rows === undefined ? [] : await columnsToName(path.join(root, 'data', rows))
   const common = workspaceFiles({
@@ -108,7 +117,6 @@ async function init(name: string, flags: InitFlags): Promise<number> {
     framework,
     isExisting,
   })
-  const missing = needed.filter((file) => !existsSync(path.join(root, file)))
   const files = new Map([
     ...(isExisting
       ? existingRolloutFiles(name, framework, rows, columns)
@@ -125,7 +133,17 @@ async function init(name: string, flags: InitFlags): Promise<number> {
       `Fill in which column is which, in [columns] of both configs: ${columns.join(', ')}`,
     )
   }
-  if (manifest.added.length > 0) printMessage(`Added to package.json: ${manifest.added.join(', ')}`)
+  const scripts = Object.entries(manifest.scripts)
+  if (manifest.added.length > 0) {
+    printMessage(`Added to package.json: ${manifest.added.join(', ')}`)
+    const names = scripts.map(([script]) => script).join(', ')
+    if (names !== '') printMessage(`Added to its scripts: ${names}`)
+  } else if (scripts.length > 0) {
+    printMessage('Scripts that package.json does not have:')
+    for (const [script, line] of scripts) {
+      printMessage(`  ${JSON.stringify(script)}: ${JSON.stringify(line)}`)
+    }
+  }
   const unfit = await missingOptions(path.join(root, 'tsconfig.json'))
   if (unfit.length > 0) {
     printMessage(
@@ -145,8 +163,6 @@ async function init(name: string, flags: InitFlags): Promise<number> {
       return 1
     }
   }
-  // The policies of an existing osmosis.toml were not written for this rollout.
-  const policy = missing.includes('osmosis.toml') ? [] : ['--policy', `policies/${name}.ts`]
   const folder = path.relative(workingFolder(), root)
   const steps = [
     ...(folder === '' ? [] : [['cd', quoted(folder)]]),
@@ -154,7 +170,7 @@ async function init(name: string, flags: InitFlags): Promise<number> {
     ...(isExisting
       ? [['npx', 'osmosis', 'validate', name]]
       : [
-          ['npx', 'osmosis', 'eval', 'run', `configs/eval/${name}.toml`, ...policy],
+          ['npx', 'osmosis', ...evaluation],
           ['npx', 'osmosis', 'eval', 'show', 'latest', failingAttempt],
         ]),
   ]
