@@ -132,6 +132,13 @@ it('the command of AGENTS.md evaluates an agent that exists, with the scripted p
   const [command = ''] =
     /eval run \S+ --policy [^`]+/.exec(readFileSync(here('AGENTS.md'), 'utf8')) ?? []
   expect(await run(command.replaceAll('<name>', 'one').split(' '))).toMatchObject({ code: 0 })
+  // The command of the config is the same.
+  const [first] = readFileSync(here('configs/eval/one.toml'), 'utf8').split('\n')
+  expect(first).toBe(`# An evaluation: npx osmosis ${command.replaceAll('<name>', 'one')}`)
+  // The scripted policy answers every attempt alike, and AGENTS.md says what that leads to.
+  const { stdout } = await run(['eval', 'show', 'latest', '--details'])
+  expect(stdout).toContain('Look at first\n· 1 row has no training signal.')
+  expect(readFileSync(here('AGENTS.md'), 'utf8')).toContain('rows have no training signal')
 })
 
 it('an agent loop gets a module with a marked place, which computes its reward itself', async () => {
