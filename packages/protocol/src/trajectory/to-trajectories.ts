@@ -87,11 +87,20 @@ function toTrajectory(
   const { rolloutId } = rollout
   const { steps, stepOf } = conversationOf(rollout, sample)
   const measured = measuredCalls(sample)
-  const without = layOverCalls(stepOf, measured)
-  const agentSteps = steps.filter(({ source }) => source === 'agent')
   const reported = report?.calls ?? []
-  const fits = reported.length === agentSteps.length
-  if (fits) for (const [index, call] of reported.entries()) layOverReport(agentSteps[index], call)
+  const answered = measured.filter(({ call }) => call.error === null)
+  const agentSteps = steps.filter(({ source }) => source === 'agent')
+  // Answers in the conversation may be examples of the prompt, so the calls count first, and the order of the answers only where
+  // they are as many as the entries and the calls are not.
+  const isByCall = reported.length === answered.length
+  const isByStep = !isByCall && reported.length === agentSteps.length
+  const reportOf = new Map(
+    isByCall ? answered.map(({ call }, index) => [call, reported[index]] as const) : [],
+  )
+  const without = layOverCalls(stepOf, measured, reportOf)
+  if (isByStep) {
+    for (const [index, call] of reported.entries()) layOverReport(agentSteps[index], call)
+  }
 
   const answering = sample.calls.findLast(({ model }) => model !== null)?.model
   const model = report?.modelName ?? rollout.report?.modelName ?? answering
@@ -127,7 +136,7 @@ function toTrajectory(
           failures: rollout.failures.length > 0 ? [...rollout.failures] : null,
           calls_without_step: without.length > 0 ? without : null,
           unmatched_llm_call_metrics:
-            !fits && reported.length > 0 ? reported.map(callFields) : null,
+            isByCall || isByStep || reported.length === 0 ? null : reported.map(callFields),
         }),
       },
     },
@@ -159,13 +168,16 @@ function conversationOf(
   return { steps: [{ step_id: 1, source: 'system', message: '' }], stepOf: [] }
 }
 
-/** Adds each call to the step of its answer. Returns the calls without a step in this conversation. */
+/** Adds each call, with what was reported of it, to the step of its answer. Returns the calls without a step in this conversation. */
 function layOverCalls(
   stepOf: readonly TrajectoryStep[],
   calls: readonly { readonly call: PolicyCall; readonly metrics: TrajectoryMetrics }[],
+  reportOf: ReadonlyMap<PolicyCall, ReportedCall | undefined>,
 ): Record<string, unknown>[] {
   const without: Record<string, unknown>[] = []
-  for (const { call, metrics } of calls) {
+  for (const { call, metrics: own } of calls) {
+    const reported = reportOf.get(call)
+    const metrics = reported === undefined ? own : mergedMetrics(own, reported.metrics)
     const step = call.answerIndex === null ? undefined : stepOf[call.answerIndex]
     const startedAt = new Date(call.startedAt).toISOString()
     if (step?.source !== 'agent' || step.metrics) {
@@ -173,7 +185,8 @@ function layOverCalls(
       continue
     }
     Object.assign(step, { timestamp: startedAt, metrics, llm_call_count: 1 })
-    if (call.model !== null) step.model_name = call.model
+    const model = reported?.modelName ?? call.model
+    if (model !== null) step.model_name = model
   }
   return without
 }

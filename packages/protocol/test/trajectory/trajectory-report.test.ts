@@ -1,5 +1,8 @@
+import { RolloutContext, toRolloutSample } from '@osmosis/core'
 import { readTrajectoryReport } from '@osmosis/protocol/trajectory'
 import { describe, expect, it } from 'vitest'
+
+import { sendJson, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 
 import {
   answer,
@@ -77,6 +80,37 @@ describe('the report of a controller', () => {
     expect(document.extra?.['osmosis']).toMatchObject({
       unmatched_llm_call_metrics: [{ prompt_tokens: 5 }],
     })
+  })
+
+  it('belongs to the calls of the policy, and to no example of the prompt', async () => {
+    const { url } = await startPolicyEndpoint((response, n) =>
+      sendJson(response, 200, answer({ content: `a${n}` }, { usage })),
+    )
+    const rollout = new RolloutContext({ rolloutId: 'r1', chatCompletionsUrl: url })
+    rollout.registerSampleSource('main', {
+      getSample: (id) => toRolloutSample({ id, messages: [] }),
+    })
+    const policy = rollout.policy('main')
+    await policy.complete({ messages: [user('something else')] })
+    const example = { role: 'assistant', content: 'an example' } as const
+    await policy.complete({ messages: [user('q1'), example, user('q2')] })
+    const llmCalls = [{ cost_usd: 1 }, { cost_usd: 2, completion_token_ids: [5, 6] }]
+    const document = documentOf(
+      ended({
+        samples: await rollout.getSamples(),
+        report: report({ samples: { main: { llm_call_metrics: llmCalls } } }),
+      }),
+    )
+    const [shown, said] = document.steps.filter(({ source }) => source === 'agent')
+    expect(shown).toEqual({ step_id: 2, source: 'agent', message: 'an example' })
+    expect(said).toMatchObject({
+      message: 'a2',
+      metrics: { cost_usd: 2, completion_token_ids: [5, 6], prompt_tokens: 10 },
+    })
+    expect(document.extra?.['osmosis']).toMatchObject({
+      calls_without_step: [{ cost_usd: 1, prompt_tokens: 10 }],
+    })
+    expect(document.extra?.['osmosis']).not.toHaveProperty('unmatched_llm_call_metrics')
   })
 
   it('of one sample belongs to the only sample, whatever its key is', () => {
