@@ -12,6 +12,8 @@ export interface ValueRule {
   readonly required?: true
   /** What to write, for a key that only the platform requires. */
   readonly mandatory?: string
+  /** Whether users may write a secret as the value by mistake: messages do not show the value. */
+  readonly mayBeSecret?: true
   /** Whether the platform does not have it. */
   readonly isLocal?: true
   /** Of a key that the platform does not have: what to do there. Default: to remove it. */
@@ -66,6 +68,7 @@ const experiment = {
 const secretKeys = {
   required: {
     type: 'strings',
+    mayBeSecret: true,
     mandatory: 'write required = [] for none',
     pattern: /^[A-Z][A-Z0-9_]*$/,
     must: 'must be a name in capitals, digits and underscores',

@@ -34,8 +34,13 @@ export function parseConfig<Kind extends ConfigKind>(kind: Kind, text: string): 
   for (const [name, rule] of rules) {
     const checked = sectionSchema(rule).safeParse(document[name] ?? {}, { reportInput: true })
     sections[name] = checked.data
-    const keys = typeof rule.keys === 'object' ? rule.keys : {}
-    const known = { own: Object.keys(keys), others: otherKeys(rules, name) }
+    const keys: Readonly<Record<string, ValueRule>> = typeof rule.keys === 'object' ? rule.keys : {}
+    const known = {
+      own: Object.keys(keys),
+      others: otherKeys(rules, name),
+      // A variable may hold a key or a password.
+      mayBeSecret: (key: string) => rule.keys === 'variables' || keys[key]?.mayBeSecret === true,
+    }
     problems.push(...sectionProblems(name, known, checked.error?.issues ?? []))
     localOnly.push(...localOnlyProblems(name, keys, document[name]))
     missingForPlatform.push(...missingProblems(name, { ...rule, keys }, document[name]))
@@ -123,7 +128,9 @@ export function configSections(
  */
 export function tomlProblem(error: unknown): string {
   if (!(error instanceof TomlError)) throw error
-  return `line ${error.line}, column ${error.column}: ${error.message.trim()}`
+  // The other lines of the message quote the text, which may hold a secret.
+  const [problem = ''] = error.message.split('\n', 1)
+  return `line ${error.line}, column ${error.column}: ${problem}`
 }
 
 const misplacedPolicy =

@@ -11,12 +11,14 @@ export function unknownSection(name: string, known: readonly string[]): string {
 export interface KnownKeys {
   readonly own: readonly string[]
   readonly others?: ReadonlyMap<string, string>
+  /** Whether the value of a key is not shown, because it may be a secret. Default: all values are shown. */
+  readonly mayBeSecret?: (key: string) => boolean
 }
 
 /** The problems of one section, one line each. `issues` must include their input. */
 export function sectionProblems(
   section: string,
-  { own, others = new Map<string, string>() }: KnownKeys,
+  { own, others = new Map<string, string>(), mayBeSecret = () => false }: KnownKeys,
   issues: readonly z.core.$ZodIssue[],
 ): string[] {
   return issues.flatMap((issue) => {
@@ -29,9 +31,8 @@ export function sectionProblems(
     }
     if (issue.path.length === 0) return [`${place}: must be a section, [${section}]`]
     if (issue.input === undefined) return [`${place}: missing`]
-    // A secret may have been written into [env] by mistake, and an address may have a password, so the value is not shown.
-    const isSecret = section === 'env' || place === 'queue.redis'
-    return [`${place}: ${issue.message}, got ${isSecret ? typeof issue.input : shown(issue.input)}`]
+    const got = mayBeSecret(String(issue.path[0])) ? typeof issue.input : shown(issue.input)
+    return [`${place}: ${issue.message}, got ${got}`]
   })
 }
 

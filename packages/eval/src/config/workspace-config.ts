@@ -159,12 +159,21 @@ function readPolicies(
     const place = `policies.${name}`
     const { data, error } = policySchema.safeParse(value, { reportInput: true })
     const found = error
-      ? sectionProblems(place, { own: Object.keys(policySchema.shape) }, error.issues)
+      ? sectionProblems(
+          place,
+          { own: Object.keys(policySchema.shape), mayBeSecret: mayBePolicySecret },
+          error.issues,
+        )
       : policyProblems(place, data)
     problems.push(...found)
     if (data !== undefined && found.length === 0) policies.set(name, toPolicy(data, workspaceRoot))
   }
   return policies
+}
+
+/** An address may have a password, and a key may stand where the name of its variable belongs. */
+function mayBePolicySecret(key: string): boolean {
+  return key === 'base_url' || key === 'api_key_env'
 }
 
 function readPrices(section: unknown, problems: string[]): Map<string, ModelPrice> {
@@ -189,9 +198,12 @@ function readQueue(
 ): QueueConfig | null {
   if (section === undefined) return null
   const { data, error } = queueSchema.safeParse(section, { reportInput: true })
-  problems.push(
-    ...sectionProblems('queue', { own: Object.keys(queueSchema.shape) }, error?.issues ?? []),
-  )
+  const known = {
+    own: Object.keys(queueSchema.shape),
+    // An address may have a password.
+    mayBeSecret: (key: string) => key === 'redis',
+  }
+  problems.push(...sectionProblems('queue', known, error?.issues ?? []))
   if (data === undefined) return null
   const { redis, prefix = null, key_file: keyFile, policy_host: policyHost = null } = data
   return {

@@ -206,9 +206,9 @@ agent_workflow_timeout_s = 0
       ],
     ],
     [
-      'a bad name of a secret',
-      `${experiment}[secrets]\nrequired = ["A", "b"]\n`,
-      ['- secrets.required.1: must be a name in capitals, digits and underscores, got "b"'],
+      'a bad name of a secret, which may be the secret itself and stays hidden',
+      `${experiment}[secrets]\nrequired = ["A", "sk-proj-1"]\n`,
+      ['- secrets.required.1: must be a name in capitals, digits and underscores, got string'],
     ],
     [
       'secrets that are listed twice or set in the config',

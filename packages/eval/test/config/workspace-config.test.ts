@@ -121,9 +121,19 @@ policy_host = "build.example"
       'policies.a.model: cannot be combined with module; keep one of them',
     ],
     [
-      'an endpoint that is not a URL',
-      '[policies.a]\nbase_url = "localhost"',
-      'policies.a.base_url: must be an http or https URL, got "localhost"',
+      'an endpoint that is not a URL, whose password is not shown',
+      '[policies.a]\nbase_url = "htps://me:password@host"',
+      'policies.a.base_url: must be an http or https URL, got string',
+    ],
+    [
+      'a list of keys in place of the name of a variable, which are not shown',
+      '[policies.a]\nmodel = "openai/gpt-5-mini"\napi_key_env = ["sk-proj-1"]',
+      'policies.a.api_key_env: must be a non-empty string, got object',
+    ],
+    [
+      'a model that is not text',
+      '[policies.a]\nmodel = 5',
+      'policies.a.model: must be a non-empty string, got 5',
     ],
     [
       'a misspelt key',
