@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+
 import { describe, expect, it } from 'vitest'
 
 import { run as osmosis } from './in-process.ts'
@@ -27,6 +29,24 @@ describe('osmosis eval run lets', () => {
       'error: No model is named for the model calls. Pass --base-url <url> --model <name> for an OpenAI-compatible endpoint, or --model <provider>/<model>, or --policy <name or module>, or name a default_policy in osmosis.toml.\n',
     ])
   })
+})
+
+it('a policy module is closed when its run ends, cannot start, or has ended before', async () => {
+  const closable = `import { appendFileSync } from 'node:fs'
+import { scriptedPolicy } from '@osmosis/controller'
+export const policy = {
+  ...scriptedPolicy(() => 'one'),
+  close: () => appendFileSync(new URL('closed', import.meta.url), '.'),
+}
+`
+  const root = temporaryWorkspace({ ...files, 'policies/closable.ts': closable })
+  const own = [...command, '--policy', 'policies/closable.ts', '--name', 'mine']
+  expect(await osmosis([...own, '--max-turns', '3'], {}, root)).toMatchObject({ code: 2 })
+  expect(readFileSync(`${root}/policies/closed`, 'utf8')).toBe('.')
+  expect(await osmosis(own, {}, root)).toMatchObject({ code: 0 })
+  expect(readFileSync(`${root}/policies/closed`, 'utf8')).toBe('..')
+  expect(await osmosis(own, {}, root)).toMatchObject({ code: 0 })
+  expect(readFileSync(`${root}/policies/closed`, 'utf8')).toBe('...')
 })
 
 it('a config whose model is one of a provider says first that no policy is named', async () => {

@@ -18,6 +18,7 @@ import { interruptedExitCode } from '../../command/exit-codes.ts'
 import { invalid } from '../../command/wrong-use.ts'
 import {
   abortOnInterrupt,
+  closing,
   survivingStrayRejections,
   disablePretenuring,
   keepYoungGenerationSmall,
@@ -116,23 +117,31 @@ export async function evaluateOnce(
 ): Promise<number> {
   keepYoungGenerationSmall()
   disablePretenuring()
-  const prepared = { ...(await prepare(configFile, flags, hooks.checkpoint)), hooks }
-  const interrupt = abortOnInterrupt()
-  try {
-    return await start(prepared, interrupt.signal)
-  } catch (error) {
-    if (interrupt.signal.aborted && error === interrupt.signal.reason) return interruptedExitCode
-    throw error
-  } finally {
-    interrupt.release()
+  assertFlagsFit(flags)
+  const environment = readEnvironment()
+  const plan = await planEvaluation(configFile, flags, environment)
+  if (plan.platformProblems.length > 0) {
+    const lines = plan.platformProblems.map((problem) => `\n- ${problem}`)
+    printMessage(`warning: The platform would refuse ${configFile ?? ''}:${lines.join('')}`)
   }
+  const opened =
+    hooks.checkpoint ?? (await openPolicy(policyChoice(flags, plan.policy), environment))
+  return closing(opened, async (model) => {
+    const prepared = { ...(await prepare(configFile, flags, { plan, model })), hooks }
+    const interrupt = abortOnInterrupt()
+    try {
+      return await start(prepared, interrupt.signal)
+    } catch (error) {
+      if (interrupt.signal.aborted && error === interrupt.signal.reason) return interruptedExitCode
+      throw error
+    } finally {
+      interrupt.release()
+    }
+  })
 }
 
-async function prepare(
-  configFile: string | undefined,
-  flags: EvalRunFlags,
-  checkpoint: ChosenPolicy | undefined,
-): Promise<Omit<Preparation, 'hooks'>> {
+/** @throws OsmosisError with code `invalid_config` for flags of which one forbids the other */
+function assertFlagsFit(flags: EvalRunFlags): void {
   if (flags.fresh && flags.retryFailed !== undefined) {
     throw invalid('Pass either --fresh or --retry-failed: a new run has no failures.')
   }
@@ -144,13 +153,13 @@ async function prepare(
       '--junit must name a file. osmosis eval export <run> --junit - prints the results.',
     )
   }
-  const environment = readEnvironment()
-  const plan = await planEvaluation(configFile, flags, environment)
-  if (plan.platformProblems.length > 0) {
-    const lines = plan.platformProblems.map((problem) => `\n- ${problem}`)
-    printMessage(`warning: The platform would refuse ${configFile ?? ''}:${lines.join('')}`)
-  }
-  const model = checkpoint ?? (await openPolicy(policyChoice(flags, plan.policy), environment))
+}
+
+async function prepare(
+  configFile: string | undefined,
+  flags: EvalRunFlags,
+  { plan, model }: Pick<Preparation, 'plan' | 'model'>,
+): Promise<Omit<Preparation, 'hooks'>> {
   const scorers = await loadScorers(flags.evalFn ?? [])
   const { queue, server, env, secrets } = plan
   const elsewhere = server

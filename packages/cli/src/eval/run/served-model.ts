@@ -66,7 +66,7 @@ export interface ServedModel extends ServedFacts {
 
 /**
  * Serves the entrypoint of a plan in a process of its own, or uses a running server. Opens a driver: a
- * controller for a workflow, a trainer for an agent loop.
+ * controller for a workflow, a trainer for an agent loop. The caller disposes of `chosen` after it has closed the served model.
  *
  * @param signal - aborts the start
  * @throws OsmosisError with code `invalid_entrypoint` when it cannot be served, `invalid_config` for
@@ -110,7 +110,7 @@ export async function serveModel(
       onWait: (pauseMs, status) => waitListener?.(pauseMs, status),
     })
     const driver = await openDriver(server, asked, chosen, plan, run)
-    opened.push(driver, { close: async () => chosen[Symbol.asyncDispose]() })
+    opened.push(driver)
     return {
       model: {
         name: chosen.name,
