@@ -1,11 +1,12 @@
 import { Grader, lastAssistantText, type GraderContext } from '@osmosis/core'
+import { numeric } from '@osmosis/core/scores'
 import { runMigrationContract } from '../kit/index.ts'
 
 import { CalculatorWorkflow } from './migration/openai/after.ts'
 
 class MultiplyGrader extends Grader {
   async grade(ctx: GraderContext): Promise<void> {
-    ctx.setReward(lastAssistantText(ctx.sample).includes(ctx.requireLabel()) ? 1 : 0)
+    ctx.setReward(numeric(lastAssistantText(ctx.sample), ctx.label))
   }
 }
 

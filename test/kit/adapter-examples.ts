@@ -25,7 +25,7 @@ export function runExampleContract(example: AdapterExample): void {
   const { instructions = [{ role: 'system', content: 'Be exact.' }], sampleId } = example
   test.each([
     ['right', '12 times 34 is 408.', 1],
-    ['wrong', '12 times 34 is 400.', 0],
+    ['wrong', '12 times 34 is 1408.', 0],
   ])('the complete example rewards a %s answer', async (_verdict, answer, reward) => {
     await using server = await startPolicyServer([
       { toolCalls: [{ name: 'multiply', arguments: '{"a": 12, "b": 34}' }] },

@@ -248,14 +248,14 @@ describe('a workflow that does not wait for its stream', () => {
   const call = { model: rolloutModel('main'), prompt: 'go' }
 
   test('is not done before the answer is', async () => {
-    await using server = await startPolicyServer([fault.on('late', { delayMs: 100 })])
+    await using server = await startPolicyServer([fault.on('6', { delayMs: 100 })])
     const { workflow, grading } = await execute(
       server,
       async () => {
         streamText(call)
         await server.waitForRequest(0)
       },
-      { label: 'late', grader: MultiplyGrader },
+      { label: '6', grader: MultiplyGrader },
     )
     expect(workflow).toEqual({ status: 'success', failure: null, warnings: [] })
     expect(grading?.samples.get('main')?.reward).toBe(1)

@@ -14,10 +14,10 @@ import { MultiplyGrader, MultiplyWorkflow } from './examples/multiply.ts'
 import { config, Refunds } from './examples/refunds.ts'
 
 test('the quick example answers the prompt', async () => {
-  await using server = await startPolicyServer(['Paris.'])
+  await using server = await startPolicyServer(['It is 408.'])
   const { workflow, grading } = await execute(server, OpenAIWorkflow, {
-    prompt: [{ role: 'user', content: 'What is the capital of France?' }],
-    label: 'Paris',
+    prompt: [{ role: 'user', content: 'What is 12 times 34?' }],
+    label: '408',
     grader: MultiplyGrader,
   })
   expect(workflow).toEqual({ status: 'success', failure: null, warnings: [] })
@@ -27,7 +27,7 @@ test('the quick example answers the prompt', async () => {
     max_tokens: 4096,
     messages: [
       { role: 'system', content: "Answer the user's request clearly." },
-      { role: 'user', content: 'What is the capital of France?' },
+      { role: 'user', content: 'What is 12 times 34?' },
     ],
   })
 })

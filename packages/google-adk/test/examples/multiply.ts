@@ -6,6 +6,7 @@ import {
   type GraderContext,
   lastAssistantText,
 } from '@osmosis/core'
+import { numeric } from '@osmosis/core/scores'
 import { OsmosisLlm, toNewMessage } from '@osmosis/google-adk'
 import { z } from 'zod'
 
@@ -35,9 +36,7 @@ export class MultiplyWorkflow extends AgentWorkflow {
 export class MultiplyGrader extends Grader {
   async grade(ctx: GraderContext): Promise<void> {
     for (const [sampleId, sample] of ctx.samples) {
-      const answer = lastAssistantText(sample)
-      const correct = answer.includes(ctx.requireLabel().trim())
-      ctx.setSampleReward(sampleId, correct ? 1 : 0)
+      ctx.setSampleReward(sampleId, numeric(lastAssistantText(sample), ctx.label))
     }
   }
 }

@@ -7,6 +7,7 @@ import {
   type GraderContext,
   lastAssistantText,
 } from '@osmosis/core'
+import { numeric } from '@osmosis/core/scores'
 import { rolloutModel, toModelMessages } from '@osmosis/mastra'
 import { z } from 'zod'
 
@@ -33,6 +34,6 @@ export class MultiplyWorkflow extends AgentWorkflow {
 
 export class MultiplyGrader extends Grader {
   async grade(ctx: GraderContext): Promise<void> {
-    ctx.setReward(lastAssistantText(ctx.sample).includes(ctx.requireLabel()) ? 1 : 0)
+    ctx.setReward(numeric(lastAssistantText(ctx.sample), ctx.label))
   }
 }

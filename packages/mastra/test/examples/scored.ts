@@ -1,5 +1,6 @@
 import { createScorer } from '@mastra/core/evals'
 import { Grader, type GraderContext } from '@osmosis/core'
+import { numeric } from '@osmosis/core/scores'
 import { scoreSample } from '@osmosis/mastra'
 
 const namesTheNumber = createScorer({
@@ -9,7 +10,7 @@ const namesTheNumber = createScorer({
 }).generateScore(({ run }) => {
   const answer = run.output.at(-1)?.content.parts.at(-1)
   if (typeof run.groundTruth !== 'string') throw new Error('The row has no answer.')
-  return answer?.type === 'text' && answer.text.includes(run.groundTruth) ? 1 : 0
+  return answer?.type === 'text' ? numeric(answer.text, run.groundTruth) : 0
 })
 
 export class CalculatorGrader extends Grader {

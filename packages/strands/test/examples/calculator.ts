@@ -5,6 +5,7 @@ import {
   type GraderContext,
   lastAssistantText,
 } from '@osmosis/core'
+import { numeric } from '@osmosis/core/scores'
 import { OsmosisRolloutModel, OsmosisStrandsAgent } from '@osmosis/strands'
 import { tool } from '@strands-agents/sdk'
 import { z } from 'zod'
@@ -32,9 +33,7 @@ export class MathAgentWorkflow extends AgentWorkflow {
 export class MathGrader extends Grader {
   async grade(ctx: GraderContext): Promise<void> {
     for (const [sampleId, sample] of ctx.samples) {
-      const answer = lastAssistantText(sample)
-      const correct = answer.includes(ctx.requireLabel().trim())
-      ctx.setSampleReward(sampleId, correct ? 1 : 0)
+      ctx.setSampleReward(sampleId, numeric(lastAssistantText(sample), ctx.label))
     }
   }
 }
