@@ -165,6 +165,25 @@ describe('osmosis doctor', () => {
     expect(findings.at(-1)).toMatch(/^fail policy: paid: answered 401: /)
   })
 
+  it.each([
+    [['--model', 'm'], '--model only applies to an endpoint: pass --base-url as well.'],
+    [
+      ['--api-key-env', 'KEY'],
+      '--api-key-env only applies to an endpoint: pass --base-url as well.',
+    ],
+    [
+      ['--base-url', 'http://127.0.0.1:1/v1', '--model', 'm', '--online'],
+      '--online and --base-url exclude each other: with --base-url only the endpoint is checked, and not the workspace.',
+    ],
+    [
+      ['--base-url', 'http://127.0.0.1:1/v1', '--model', 'm', '--fix'],
+      '--fix and --base-url exclude each other: with --base-url only the endpoint is checked, and not the workspace.',
+    ],
+  ])('refuses flags that do not apply: %j', async (flags, message) => {
+    const { code, stderr } = await run(['doctor', ...flags], {}, await temporaryFolder({}))
+    expect([code, stderr]).toEqual([2, `error: ${message}\n`])
+  })
+
   it('names a port that somebody else listens on', async () => {
     const server = createServer()
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -9,7 +9,7 @@ import type { CheckFinding } from '../checks/finding.ts'
 import { endpointUrl, example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
 import { resolvePath, printJson, printOut, workingFolder } from '../command/command-context.ts'
 import { readEnvironment } from '../command/environment.ts'
-import { invalid } from '../command/wrong-use.ts'
+import { invalid, refuseOneOf } from '../command/wrong-use.ts'
 import { howToStart, nearestPackage, nearestWith } from '../inputs/nearest-project.ts'
 
 function declareDoctor(program: Command) {
@@ -44,9 +44,23 @@ export function addDoctorCommand(program: Command, setExitCode: SetExitCode): vo
 
 /**
  * Checks this machine and the workspace of the working folder, and prints the findings. Resolves with the
- * exit code: 1 when a check failed, else 0.
+ * exit code: 1 when a check failed, else 0. With `--base-url` it checks that endpoint only.
+ *
+ * @throws OsmosisError with code `invalid_config` for flags that do not apply
  */
 async function diagnose(flags: FlagsOf<typeof declareDoctor>): Promise<number> {
+  if (flags.baseUrl === undefined) {
+    refuseOneOf(
+      { '--model': flags.model, '--api-key-env': flags.apiKeyEnv },
+      (flag) => `${flag} only applies to an endpoint: pass --base-url as well.`,
+    )
+  } else {
+    refuseOneOf(
+      { '--online': flags.online, '--fix': flags.fix },
+      (flag) =>
+        `${flag} and --base-url exclude each other: with --base-url only the endpoint is checked, and not the workspace.`,
+    )
+  }
   const { exitCodeOf, findingLines } = await import('../checks/finding.ts')
   const findings =
     flags.baseUrl === undefined ? await machineAndWorkspace(flags) : await endpointOf(flags)
