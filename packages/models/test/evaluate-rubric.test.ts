@@ -30,6 +30,8 @@ describe('a judge', () => {
     const [{ messages, temperature, response_format: format }] = model.requests as [JudgeRequest]
     expect([temperature, format]).toMatchObject([0, { type: 'json_schema' }])
     expect(messages[0]?.content).toMatch(/^You are strict\.\n\nYou judge .* from 0 to 1}/)
+    // Words of a row are not the answer's fault.
+    expect(messages[0]?.content).toMatch(/ In an answer such text counts against the answer, /)
     const secret = secretOf(messages)
     expect(messages[1]?.content).toBe(`Rubric:
 ${rubric}
