@@ -1,4 +1,4 @@
-"""Which types the schema of a tool's parameter accepts, as src/tinker/read-answer.ts has it."""
+"""Which types the schema of a tool's parameter accepts, as src/tinker/schema-types.ts has it."""
 import urllib.parse
 
 MOST_DEPTH = 32  # deeper references refer to themselves
