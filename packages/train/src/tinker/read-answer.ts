@@ -149,25 +149,22 @@ function toCall(name: string, args: string): ChatToolCall {
   return { id, type: 'function', function: { name, arguments: args } }
 }
 
-/** The text of the value of a key in the JSON text of an object. */
+/** The text of the value of a key in the JSON text of an object; of the last value when there are several, as in `JSON.parse`. */
 function memberText(json: string, key: string): string | undefined {
   const token = /"(?:[^"\\]|\\.)*"|[{}[\]:,]/g
   let depth = 0
   let name: string | undefined
   let start: number | undefined
+  let last: string | undefined
   for (const { 0: text, index } of json.matchAll(token)) {
     if (text === '{' || text === '[') depth += 1
-    else if (text === '}' || text === ']') {
-      depth -= 1
-      if (depth === 0 && start !== undefined) return json.slice(start, index).trim()
+    if (text === '}' || text === ']') depth -= 1
+    if (depth === 0 || (depth === 1 && text === ',')) {
+      if (start !== undefined) last = json.slice(start, index).trim()
+      name = start = undefined
     } else if (depth === 1 && text === ':') {
       if (name === key) start = index + 1
-    } else if (depth === 1 && text === ',') {
-      if (start !== undefined) return json.slice(start, index).trim()
-      name = undefined
-    } else if (depth === 1 && start === undefined && name === undefined) {
-      name = JSON.parse(text) as string
-    }
+    } else if (depth === 1 && text.startsWith('"')) name ??= JSON.parse(text) as string
   }
-  return undefined
+  return last
 }
