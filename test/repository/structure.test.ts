@@ -22,7 +22,7 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/core/src/policy': 15,
   'packages/langchain/src': 11,
   'packages/openai-agents/src': 13,
-  'packages/server/src/execution': 16,
+  'packages/server/src/execution': 15,
   'packages/strands/src': 12,
   'test/kit': 38,
   'test/kit/backend-contract': 11,

@@ -1,5 +1,5 @@
 // How rollouts are executed: for servers, workers and queues.
-export { ConcurrencyLimiter } from './execution/concurrency-limiter.ts'
+export { ConcurrencyLimiter } from './execution/slots/concurrency-limiter.ts'
 export { LocalBackend, type LocalBackendOptions } from './execution/local-backend.ts'
 export { ArtifactsFolder, LiveRollout } from './execution/live-rollout.ts'
 export { settled, withStages } from './execution/rollout-stages.ts'

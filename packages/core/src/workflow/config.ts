@@ -133,6 +133,21 @@ export function groupSettings(config: unknown): Required<GroupSettings> {
   return { ...defaultGroup, ...(config as Partial<BaseGraderConfig> | undefined)?.group }
 }
 
+/**
+ * How many executions a config allows to run concurrently; null is unlimited.
+ *
+ * @throws OsmosisError with code `invalid_config`
+ */
+export function configuredSlots({ name, concurrency }: BaseConfig): number | null {
+  const { maxConcurrent: limit } = concurrency ?? {}
+  if (limit === undefined) return null
+  if (Number.isInteger(limit) && limit >= 1) return limit
+  throw new OsmosisError(
+    'invalid_config',
+    `concurrency.maxConcurrent of "${name}" must be a whole number of at least 1, got ${String(limit)}. Leave it out for no limit.`,
+  )
+}
+
 /** The kind of a config; undefined for other values. */
 export function configKind(value: unknown): ConfigKind | undefined {
   return typeof value === 'object' && value !== null && brand in value
@@ -161,13 +176,7 @@ function branded<T extends BaseConfig, K extends ConfigKind>(
   if (typeof config.name !== 'string' || config.name.trim() === '') {
     throw new OsmosisError('invalid_config', `${verb} needs a name: a non-empty string.`)
   }
-  const limit = config.concurrency?.maxConcurrent
-  if (limit !== undefined && !(Number.isInteger(limit) && limit >= 1)) {
-    throw new OsmosisError(
-      'invalid_config',
-      `concurrency.maxConcurrent of "${config.name}" must be a whole number of at least 1, got ${String(limit)}. Leave it out for no limit.`,
-    )
-  }
+  configuredSlots(config)
   return { ...config, [brand]: kind }
 }
 

@@ -7,11 +7,8 @@ import { errorMessage, OsmosisError, type StartingModelCall } from '@osmosis/cor
 import { beginningOf, errorTextBytes, untilAborted } from '@osmosis/core/http'
 import type { ModelCallGates, RolloutEvent } from '@osmosis/protocol'
 
-import {
-  LocalBackend,
-  type LocalBackendOptions,
-  concurrencyLimits,
-} from '../execution/local-backend.ts'
+import { LocalBackend, type LocalBackendOptions } from '../execution/local-backend.ts'
+import { concurrencyLimits } from '../execution/slots/concurrency-limits.ts'
 import { codePlace } from '../containment/error-place.ts'
 import { exitDespiteThreads } from '../containment/blocked-threads.ts'
 import {

@@ -13,7 +13,7 @@ import {
 import { isFinal, type DeliveryOutcome } from '@osmosis/protocol'
 import { boundedText } from '@osmosis/protocol/http'
 
-import { ConcurrencyLimiter } from '../execution/concurrency-limiter.ts'
+import { ConcurrencyLimiter } from '../execution/slots/concurrency-limiter.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { Callback } from '../journal/outbox-lines.ts'
 import type { CallbackFigures } from '../metrics/server-metrics.ts'

@@ -1,6 +1,6 @@
 import { OsmosisError, type RolloutSample, type GraderClass } from '@osmosis/core'
 import { assertReward, cloneConfig } from '@osmosis/core/workflow'
-import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
+import type { ConcurrencyLimiter } from './slots/concurrency-limiter.ts'
 import { type Deadline, graderDeadline } from './deadline.ts'
 import type { SamplesById, GradingOutcome } from '@osmosis/protocol'
 import type { LiveRollout } from './live-rollout.ts'

@@ -9,7 +9,7 @@ import type {
 } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
 import { cloneConfig, requireLabel } from '@osmosis/core/workflow'
-import type { ConcurrencyLimiter } from './concurrency-limiter.ts'
+import type { ConcurrencyLimiter } from './slots/concurrency-limiter.ts'
 import { type Deadline, graderDeadline } from './deadline.ts'
 import { assertRewarded, notGraded } from './grading-phase.ts'
 import type { LiveRollout } from './live-rollout.ts'

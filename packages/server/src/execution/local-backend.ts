@@ -1,13 +1,12 @@
 import { homedir } from 'node:os'
 import path from 'node:path'
 
-import {
-  type EgressOptions,
-  type AgentWorkflowClass,
-  type GraderClass,
-  type GroupGraderClass,
+import type {
+  EgressOptions,
+  AgentWorkflowClass,
+  GraderClass,
+  GroupGraderClass,
   OsmosisError,
-  type BaseConfig,
 } from '@osmosis/core'
 import { EgressPolicy } from '@osmosis/core/http'
 import { beginRolloutTrace } from '@osmosis/core/tracing'
@@ -23,69 +22,18 @@ import type {
   RolloutSelector,
   RolloutState,
 } from '@osmosis/protocol'
-import { ConcurrencyLimiter } from './concurrency-limiter.ts'
 import { runGradingPhase } from './grading-phase.ts'
 import { ArtifactsFolder, LiveRollout } from './live-rollout.ts'
 import { LiveRollouts, type RolloutPhases } from './live-rollouts.ts'
 import { RolloutGroups } from './rollout-groups.ts'
+import { ConcurrencyLimiter } from './slots/concurrency-limiter.ts'
+import { concurrencyLimits, hasRoom, queueDepth } from './slots/concurrency-limits.ts'
 import {
   failedWorkflow,
   runWorkflowPhase,
   toFailure,
   type WorkflowResult,
 } from './workflow-phase.ts'
-
-const defaultMaxConcurrent = 4
-
-/** Maximum numbers of concurrent workflows and graders; null is unlimited. */
-export interface ConcurrencyLimits {
-  readonly workflows: number | null
-  readonly graders: number | null
-}
-
-/**
- * The concurrency limits of an entrypoint.
- *
- * @throws OsmosisError with code `invalid_config`
- */
-export function concurrencyLimits(options: {
-  workflowConfig?: unknown
-  graderConfig?: unknown
-  maxConcurrent?: number | undefined
-}): ConcurrencyLimits {
-  const { workflowConfig, graderConfig, maxConcurrent } = options
-  const configured = concurrencyOf(workflowConfig)
-  return {
-    workflows:
-      maxConcurrent === undefined ? configured : wholeNumber('maxConcurrent', maxConcurrent),
-    graders: graderConfig === undefined ? null : concurrencyOf(graderConfig),
-  }
-}
-
-/** Whether one more may run or wait. `maxQueueDepth` limits how many wait; undefined is unlimited. */
-export function hasRoom(
-  { maxConcurrent, running, queued }: ConcurrencyLimiter,
-  maxQueueDepth: number | undefined,
-): boolean {
-  if (maxQueueDepth === undefined || maxConcurrent === null) return true
-  return running < maxConcurrent || queued < maxQueueDepth
-}
-
-/** @throws OsmosisError with code `invalid_config` */
-export function wholeNumber(name: string, value: number): number {
-  if (Number.isInteger(value) && value >= 1) return value
-  throw new OsmosisError(
-    'invalid_config',
-    `${name} must be a whole number of at least 1, got ${String(value)}. Leave it out for no limit.`,
-  )
-}
-
-/** The slots that a config sets: null is unlimited. Without a config the default. */
-function concurrencyOf(config: unknown): number | null {
-  if (config === undefined) return defaultMaxConcurrent
-  const limit = (config as Partial<BaseConfig>).concurrency?.maxConcurrent
-  return limit === undefined ? null : wholeNumber('concurrency.maxConcurrent', limit)
-}
 
 /** Options of {@link LocalBackend}. */
 export interface LocalBackendOptions<TWorkflowConfig, TGraderConfig> {
@@ -134,16 +82,15 @@ export class LocalBackend<
     this.artifactRoot = options.artifactRoot ?? path.join(homedir(), '.osmosis')
     this.egress = options.egress
     EgressPolicy.of(options.egress)
-    const { workflow, grader, maxQueueDepth, egress } = options
+    const { workflow, grader, egress } = options
     const workflowConfig = options.workflowConfig as TWorkflowConfig
     this.#workflowName = workflow.name
     const graderConfig = options.graderConfig as TGraderConfig
     const limits = concurrencyLimits(options)
     const workflowSlots = new ConcurrencyLimiter(limits.workflows)
     const graderSlots = new ConcurrencyLimiter(limits.graders)
-    if (maxQueueDepth !== undefined) wholeNumber('maxQueueDepth', maxQueueDepth)
     this.#workflowSlots = workflowSlots
-    this.#maxQueueDepth = maxQueueDepth
+    this.#maxQueueDepth = queueDepth(options)
     const workflowPhase = (live: LiveRollout): Promise<WorkflowResult> =>
       runWorkflowPhase(live, workflowSlots, {
         workflow,

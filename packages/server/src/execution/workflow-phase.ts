@@ -32,7 +32,7 @@ import { cloneConfig, recordOf, type SampleRegistry } from '@osmosis/core/workfl
 import { runInRollout, type RolloutScope } from '../containment/user-code.ts'
 import { thrownBy } from '../containment/error-place.ts'
 import type { ArtifactsFolder, LiveRollout } from './live-rollout.ts'
-import { type ConcurrencyLimiter, ownTurn } from './concurrency-limiter.ts'
+import { type ConcurrencyLimiter, ownTurn } from './slots/concurrency-limiter.ts'
 import {
   conversationReturned,
   endedWithoutOutput,

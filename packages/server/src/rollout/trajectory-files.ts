@@ -1,4 +1,4 @@
-import { ConcurrencyLimiter } from '../execution/concurrency-limiter.ts'
+import { ConcurrencyLimiter } from '../execution/slots/concurrency-limiter.ts'
 import type {
   GradingOutcome,
   RolloutEvent,

@@ -92,14 +92,24 @@ describe('slots', () => {
     await runs[1]
   })
 
-  it.each([{ maxConcurrent: 0 }, { maxQueueDepth: 0 }, { maxConcurrent: 1.5 }])(
-    'refuse %j',
-    (options) => {
-      expect(() => new LocalBackend({ workflow: workflow(() => {}), ...options })).toThrow(
-        expect.objectContaining({ code: 'invalid_config' }),
-      )
-    },
-  )
+  it.each([
+    [
+      { maxConcurrent: 0 },
+      "maxConcurrent must be a whole number of at least 1, got 0. Leave it out for the limit of the workflow's config, or for 4 without a config.",
+    ],
+    [
+      { maxQueueDepth: 1.5 },
+      'maxQueueDepth must be a whole number of at least 1, got 1.5. Leave it out for no limit.',
+    ],
+    [
+      { workflowConfig: { name: 'search', concurrency: { maxConcurrent: 0 } } },
+      'concurrency.maxConcurrent of "search" must be a whole number of at least 1, got 0. Leave it out for no limit.',
+    ],
+  ])('refuse %j', (options, message) => {
+    expect(() => new LocalBackend({ workflow: workflow(() => {}), ...options })).toThrow(
+      expect.objectContaining({ code: 'invalid_config', message }),
+    )
+  })
 })
 
 describe('cancelling', () => {

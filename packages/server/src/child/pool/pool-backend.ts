@@ -14,7 +14,7 @@ import {
   type RolloutState,
 } from '@osmosis/protocol'
 import { ArtifactsFolder, LiveRollout } from '../../execution/live-rollout.ts'
-import { ConcurrencyLimiter } from '../../execution/concurrency-limiter.ts'
+import { ConcurrencyLimiter } from '../../execution/slots/concurrency-limiter.ts'
 import { failedWorkflow, toFailure, type WorkflowResult } from '../../execution/workflow-phase.ts'
 import {
   graderDeadline,
@@ -22,7 +22,7 @@ import {
   workflowDeadline,
   type Deadline,
 } from '../../execution/deadline.ts'
-import { hasRoom } from '../../execution/local-backend.ts'
+import { hasRoom } from '../../execution/slots/concurrency-limits.ts'
 import { LiveRollouts, type RolloutPhases } from '../../execution/live-rollouts.ts'
 import type { CancelDisposition } from '@osmosis/protocol/wire'
 
