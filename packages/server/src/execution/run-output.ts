@@ -1,4 +1,10 @@
-import { OsmosisError } from '@osmosis/core'
+import {
+  type AgentWorkflowOutput,
+  OsmosisError,
+  type RolloutContext,
+  toRolloutSample,
+} from '@osmosis/core'
+import { isJsonObject } from '@osmosis/core/http'
 import type { SamplesById } from '@osmosis/protocol'
 import { runOutputField } from '@osmosis/protocol/wire'
 
@@ -13,12 +19,70 @@ export type RunOutput = { readonly value: unknown } | { readonly missing: string
 /** Of a rollout that the policy ended before `run()` returned. */
 export const endedWithoutOutput: RunOutput = { value: null }
 export const nothingReturned: RunOutput = { missing: 'run() returned nothing' }
-export const conversationReturned: RunOutput = {
+const conversationReturned: RunOutput = {
   missing: 'run() returned its conversation, which is the sample',
 }
 
+/** The id of a returned sample, for which user code gives no name. */
+const returnedSampleId = 'sample'
+
+/**
+ * Registers the value that `run` returned as the sample of the rollout when it is a conversation. Every other value is the
+ * output of the rollout.
+ *
+ * @throws OsmosisError with code `duplicate_sample` when samples were registered as well; TypeError
+ * for metrics that are not finite numbers
+ */
+export function registerReturned(
+  context: RolloutContext,
+  returned: unknown,
+  label: string | null,
+): RunOutput {
+  const names = context.sampleSourceNames.map((name) => `"${name}"`)
+  const conversation = conversationIn(returned, names.length > 0)
+  if (conversation === undefined) return toRunOutput(returned)
+  if (names.length > 0) {
+    throw new OsmosisError(
+      'duplicate_sample',
+      `run() returned messages and also registered ${names.join(', ')}: a sample is either returned or registered. Agents and sessions of an adapter register themselves, so return nothing with them.`,
+    )
+  }
+  const { messages, metrics = {} } = conversation
+  for (const [name, value] of Object.entries(metrics)) {
+    if (Number.isFinite(value)) continue
+    throw new TypeError(`The metric "${name}" that run() returned must be a finite number.`)
+  }
+  context.registerSampleSource(returnedSampleId, {
+    getSample: (id) => toRolloutSample({ id, messages, label, metrics }),
+  })
+  return conversationReturned
+}
+
+/**
+ * A conversation is a list of chat messages, or an object with `messages` and at most `metrics`. Its messages may have the form
+ * of a framework, unless `isRegistered`: the state of an agent that registered itself is no second conversation.
+ */
+function conversationIn(returned: unknown, isRegistered: boolean): AgentWorkflowOutput | undefined {
+  const output = Array.isArray(returned) ? { messages: returned as unknown[] } : returned
+  if (!isOutput(output)) return undefined
+  if (output === returned && !isRegistered) return output
+  const { messages } = output
+  return messages.length > 0 && messages.every(isChatMessage) ? output : undefined
+}
+
+function isChatMessage(value: unknown): boolean {
+  return typeof (value as { role?: unknown } | null | undefined)?.role === 'string'
+}
+
+function isOutput(value: unknown): value is AgentWorkflowOutput {
+  if (typeof value !== 'object' || value === null) return false
+  if (Object.getPrototypeOf(value) !== Object.prototype) return false
+  const { messages, metrics = {}, ...others } = value as Partial<AgentWorkflowOutput>
+  return Array.isArray(messages) && isJsonObject(metrics) && Object.keys(others).length === 0
+}
+
 /** A copy of what `run()` returned, when it is JSON data. */
-export function toRunOutput(returned: unknown): RunOutput {
+function toRunOutput(returned: unknown): RunOutput {
   if (returned === undefined) return nothingReturned
   try {
     const problem = new OutputCheck().problemOf(returned, '', 0)

@@ -9,8 +9,6 @@ import {
   type AgentWorkflowClass,
   type BaseWorkflowConfig,
   parseRow,
-  type AgentWorkflowOutput,
-  toRolloutSample,
   type AgentWorkflowContext,
   type RolloutGroup,
   type MetadataOf,
@@ -19,7 +17,6 @@ import {
 } from '@osmosis/core'
 import {
   beginningOf,
-  isJsonObject,
   longErrorTextBytes,
   type LongTimer,
   startTimer,
@@ -33,70 +30,10 @@ import { runInRollout, type RolloutScope } from '../containment/user-code.ts'
 import { thrownBy } from '../containment/error-place.ts'
 import type { ArtifactsFolder, LiveRollout } from './live-rollout.ts'
 import { type ConcurrencyLimiter, ownTurn } from './slots/concurrency-limiter.ts'
-import {
-  conversationReturned,
-  endedWithoutOutput,
-  type RunOutput,
-  storeOutput,
-  toRunOutput,
-} from './run-output.ts'
+import { endedWithoutOutput, registerReturned, storeOutput } from './run-output.ts'
 import type { SamplesById, RolloutFailure, WorkflowOutcome } from '@osmosis/protocol'
 import { QueueClock, workflowDeadline } from './deadline.ts'
 import { type EarlyEnd, earlyEnd, promptTooLong, withFailedCall } from './workflow-faults.ts'
-
-/** The id of a returned sample, for which user code gives no name. */
-const returnedSampleId = 'sample'
-
-/**
- * Registers the value that `run` returned as the sample of the rollout when it is a conversation: a list
- * of chat messages, or an object with `messages` and at most `metrics`. Every other value is the output of the rollout.
- *
- * @throws OsmosisError with code `duplicate_sample` when samples were registered as well; TypeError
- * for metrics that are not finite numbers
- */
-function registerReturned(
-  context: RolloutContext,
-  returned: unknown,
-  label: string | null,
-): RunOutput {
-  const output = toOutput(returned)
-  if (output === undefined) return toRunOutput(returned)
-  const names = context.sampleSourceNames.map((name) => `"${name}"`)
-  if (names.length > 0) {
-    throw new OsmosisError(
-      'duplicate_sample',
-      `run() returned messages and also registered ${names.join(', ')}: a sample is either returned or registered. Agents and sessions of an adapter register themselves, so return nothing with them.`,
-    )
-  }
-  const { messages, metrics = {} } = output
-  for (const [name, value] of Object.entries(metrics)) {
-    if (Number.isFinite(value)) continue
-    throw new TypeError(`The metric "${name}" that run() returned must be a finite number.`)
-  }
-  context.registerSampleSource(returnedSampleId, {
-    getSample: (id) => toRolloutSample({ id, messages, label, metrics }),
-  })
-  return conversationReturned
-}
-
-function toOutput(returned: unknown): AgentWorkflowOutput | undefined {
-  if (Array.isArray(returned)) {
-    const messages = returned as unknown[]
-    return messages.length > 0 && messages.every(isChatMessage) ? { messages } : undefined
-  }
-  return isOutput(returned) ? returned : undefined
-}
-
-function isChatMessage(value: unknown): boolean {
-  return typeof (value as { role?: unknown } | null | undefined)?.role === 'string'
-}
-
-function isOutput(value: unknown): value is AgentWorkflowOutput {
-  if (typeof value !== 'object' || value === null) return false
-  if (Object.getPrototypeOf(value) !== Object.prototype) return false
-  const { messages, metrics = {}, ...others } = value as Partial<AgentWorkflowOutput>
-  return Array.isArray(messages) && isJsonObject(metrics) && Object.keys(others).length === 0
-}
 
 const artifacts = Symbol('artifacts')
 

@@ -49,6 +49,11 @@ describe('the value that run() returns', () => {
     })
   })
 
+  it('may have messages in the form of a framework, when nothing is registered', async () => {
+    const { grading } = await rolloutOf(() => ({ messages: [{ type: 'ai', content: '4' }] }))
+    expect(grading?.samples.get('sample')?.messages).toEqual([{ type: 'ai', content: '4' }])
+  })
+
   it('has the model calls that were made under its sample id', async () => {
     const endpoint = await startPolicyEndpoint((response) =>
       sendStream(response, answerStream('4')),
@@ -94,6 +99,10 @@ describe('the value that run() returns', () => {
     })
   })
 
+  class Human {
+    type = 'human'
+    content = 'What is 2 + 2?'
+  }
   class FrameworkResult {
     messages = [answer]
   }
@@ -106,6 +115,10 @@ describe('the value that run() returns', () => {
     ['a result of a framework', new FrameworkResult()],
     ['an object that has more than messages and metrics', { messages: [answer], steps: [] }],
     ['messages that are not a list', { messages: 'done' }],
+    [
+      'the state of an agent, with messages in the form of its framework',
+      { messages: [new Human()] },
+    ],
   ])('is ignored when it is %s', async (_name, returned) => {
     const { completion, grading } = await rolloutOf(() => {
       registerSamples('agent')
