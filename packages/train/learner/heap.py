@@ -1,6 +1,6 @@
 """What glibc does with the memory of a process. Imports nothing that takes memory itself."""
-import contextlib
 import ctypes
+import sys
 
 
 def share_one_heap():
@@ -15,5 +15,7 @@ def return_freed_memory():
 
 
 def _glibc(function: str, *arguments: int):
-    with contextlib.suppress(OSError, AttributeError):  # other systems lack it
-        getattr(ctypes.CDLL(None), function)(*arguments)
+    # Windows does not open a library without a name, macOS has no such functions, and other Linuxes have another C library.
+    call = getattr(ctypes.CDLL(None), function, None) if sys.platform == "linux" else None
+    if call is not None:
+        call(*arguments)
