@@ -54,10 +54,10 @@ export function startChild(options: WorkerProcessOptions): ChildProcess {
   }
 }
 
-/** Reads the exit report of a process, and whether it was large. */
+/** Reads the exit report of a process, the first that it sent, and whether it was large. */
 export function exitReportOf(
   child: ChildProcess,
-): () => Promise<{ last: ExitReport | undefined; isLarge: boolean }> {
+): () => Promise<{ first: ExitReport | undefined; isLarge: boolean }> {
   // A process that could not be started has no pipes.
   const pipes: readonly unknown[] | null | undefined = child.stdio
   const pipe = pipes?.[exitReportPipe]
@@ -66,7 +66,7 @@ export function exitReportOf(
     const lines = (await written).split('\n')
     const all = lines.map(parseExitReport).filter((report) => report !== undefined)
     return {
-      last: all.find(({ kind }) => kind !== 'large'),
+      first: all.find(({ kind }) => kind !== 'large'),
       isLarge: all.some(({ kind }) => kind === 'large'),
     }
   }

@@ -303,15 +303,15 @@ export class WorkerProcess {
         this.#hasExited = true
         const report = (): void => {
           clearTimeout(late)
-          const ended = exitReport().then(({ last, isLarge }): End => {
+          const ended = exitReport().then(({ first, isLarge }): End => {
             const now = countOutOfMemory()
             const ranOutOfMemory = now === undefined ? undefined : now !== outOfMemory
             const mayBeFull = isLarge || heapMegabytes <= smallHeapMegabytes
             const end = { code, signal, ranOutOfMemory, mayBeFull }
             return (
               this.#endedFor ?? {
-                how: endText(end, last, heapMegabytes),
-                reason: endReason(end, last),
+                how: endText(end, first, heapMegabytes),
+                reason: endReason(end, first),
               }
             )
           })
