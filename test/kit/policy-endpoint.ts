@@ -9,8 +9,8 @@ import { HttpPeer, type PeerRequest } from './http-peer.ts'
 /** A model call as it came over the wire. */
 export interface ReceivedCall extends Omit<PeerRequest, 'body'> {
   readonly body: ChatCompletionRequest
-  /** Resolves when the client has closed its connection. */
-  readonly closed: Promise<void>
+  /** Resolves when the exchange is over: to true when the client closed its connection before the answer was complete. */
+  readonly closed: Promise<boolean>
 }
 
 export interface TestPolicyEndpoint {
@@ -34,7 +34,9 @@ class PolicyPeer extends HttpPeer {
     const call: ReceivedCall = {
       ...request,
       body: request.body as ChatCompletionRequest & Record<string, unknown>,
-      closed: new Promise((resolve) => response.on('close', resolve)),
+      closed: new Promise((resolve) => {
+        response.on('close', () => resolve(!response.writableFinished))
+      }),
     }
     this.requests.push(call)
     this.#respond(response, this.requests.length, call)

@@ -117,7 +117,7 @@ describe('a transport', () => {
     await transport.close()
     await transport.close()
     expect(await answer).toMatchObject({ code: 'platform_unreachable' })
-    await server.requests[0]?.closed
+    expect(await server.requests[0]?.closed).toBe(true)
     await expect(transport.post(server.url, post)).rejects.toThrow('the connections were closed')
     expect(server.requests).toHaveLength(1)
   })

@@ -32,7 +32,7 @@ describe('a policy', () => {
       more()
     })
     const error = await failure(policy.url)
-    await policy.requests[0]?.closed
+    expect(await policy.requests[0]?.closed).toBe(true)
     expect(error).toMatchObject({
       status: 400,
       message: expect.stringMatching(/answered 400: {"error":{"message":"no: x{400,500} \(http/),
@@ -51,7 +51,7 @@ describe('a policy', () => {
       response.on('close', () => clearInterval(clock))
     })
     const error = await failure(policy.url)
-    await policy.requests[0]?.closed
+    expect(await policy.requests[0]?.closed).toBe(true)
     expect(error).toMatchObject({
       status: 400,
       message: `The policy endpoint answered 400: {"error":{"message":"bad "key"  (${policy.url}/chat/completions)`,

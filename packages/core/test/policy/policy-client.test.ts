@@ -599,7 +599,7 @@ describe('ending a call', () => {
       const reason = new Error('enough')
       abort.abort(reason)
       expect(await call).toBe(reason)
-      await policy.requests[0]?.closed
+      expect(await policy.requests[0]?.closed).toBe(true)
     }
   })
 
@@ -633,7 +633,7 @@ describe('ending a call', () => {
       expect((part satisfies ChatCompletionChunk).choices[0]?.delta?.content).toBe('a')
       break
     }
-    await policy.requests[0]?.closed
+    expect(await policy.requests[0]?.closed).toBe(true)
   })
 })
 

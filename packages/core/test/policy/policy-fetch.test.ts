@@ -150,7 +150,7 @@ describe('the fetch of a policy client', () => {
       post({ messages, stream: true }),
     )
     await response.body?.cancel()
-    await policy.requests[0]?.closed
+    expect(await policy.requests[0]?.closed).toBe(true)
 
     const abort = new AbortController()
     const aborted = await policyFetch(policy.url)(
@@ -159,7 +159,7 @@ describe('the fetch of a policy client', () => {
     )
     abort.abort(new Error('enough'))
     await expect(aborted.text()).rejects.toThrow('enough')
-    await policy.requests[1]?.closed
+    expect(await policy.requests[1]?.closed).toBe(true)
   })
 
   it('refuses every other request', async () => {

@@ -104,7 +104,7 @@ describe('the deadline of a workflow', () => {
       agentTimeoutSeconds: 2,
     })
     expect(completion?.failure?.category).toBe('timeout')
-    await policy.requests[1]?.closed
+    expect(await policy.requests[1]?.closed).toBe(true)
     await expect(context?.policy('main').complete({ messages: [] })).rejects.toThrow(/deadline/)
     expect(policy.requests).toHaveLength(2)
   })
