@@ -32,7 +32,7 @@ export class FakeTrainer extends HttpPeer {
     }
   }
 
-  /** Resolves with the bodies of the first `count` `completed` calls. */
+  /** Resolves with the bodies of all `completed` calls, once there are at least `count`. */
   async results(count = 1): Promise<Record<string, unknown>[]> {
     await this.until(() => this.completed.length >= count)
     return this.completed.map(({ body }) => body)

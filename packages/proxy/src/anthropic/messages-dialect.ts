@@ -144,7 +144,7 @@ class MessageAnswer implements DialectAnswer {
 function emptyBlock({ kind, call }: AnswerSegment): WireObject {
   if (kind === 'thinking') return { type: 'thinking', thinking: '', signature: '' }
   if (call === undefined) return { type: 'text', text: '' }
-  // The API has only objects. Malformed arguments go back word for word when the client repeats the call.
+  // The API has only objects. Malformed arguments are recorded as the policy wrote them, and go back to it as {}.
   const { name, arguments: written } = call.function
   return {
     type: 'tool_use',

@@ -56,7 +56,10 @@ export interface FrequentFailure {
 export interface BatchCounts {
   /** Groups of attempts. */
   readonly groups: number
-  /** Groups whose attempts differ in reward: the others train nothing. */
+  /**
+   * Groups that train something: their attempts, or with rewards of steps the calls of their attempts, differ in reward. In a warm
+   * start: rows with an attempt whose reward reaches the threshold.
+   */
   readonly groupsWithSignal: number
   /** Sequences that are trained. */
   readonly sequences: number
