@@ -11,14 +11,7 @@ import { type ItemEvent, itemKey, type SegmentPlace } from '../../analysis/recor
 import type { RunManifest } from '../../analysis/records/run-manifest.ts'
 import { toJournalLine, readJournal } from '../journal.ts'
 import { grown, type RunGrowth, writeManifest } from '../manifest-file.ts'
-import {
-  runFiles,
-  type SegmentKind,
-  folderMode,
-  segmentFile,
-  segmentOf,
-  storageError,
-} from '../run-files.ts'
+import { runFiles, type SegmentKind, folderMode, segmentFile, segmentOf } from '../run-files.ts'
 import { AppendFile } from './append-file.ts'
 import { SnapshotFiles, type RunSnapshots } from './snapshot-files.ts'
 
@@ -315,16 +308,7 @@ class SegmentWriter {
 
   /** Resolves with the place of the line when it is on the disk. */
   async append(text: string): Promise<SegmentPlace> {
-    let file: AppendFile
-    try {
-      file = this.#current()
-    } catch (cause) {
-      const failed = segmentFile(this.#location, this.#kind, this.#segment)
-      const error = await storageError(failed, cause)
-      this.#onFailure(error)
-      throw error
-    }
-    const { offset, bytes, durable } = file.append(text)
+    const { offset, bytes, durable } = this.#current().append(text)
     const place: SegmentPlace = [this.#segment, offset, bytes.length, crc32(bytes)]
     await durable
     return place
