@@ -52,15 +52,13 @@ describe('a reward function', () => {
     expect(() => exact('5', '5', [] as never)).toThrow(
       "'extraInfo' must be an object or null, got array",
     )
-    const wrong = (value: unknown): (() => number) => defineReward(() => value as number) as never
     for (const [value, shown] of [
       [true, 'boolean'],
       [Number.NaN, 'NaN'],
       [null, 'null'],
     ] as const) {
-      expect(() => wrong(value)()).toThrow(TypeError)
       expect(() => defineReward(() => value as never)('a', 'b')).toThrow(
-        `must return a finite number, got ${shown}`,
+        new TypeError(`the reward function must return a finite number, got ${shown}`),
       )
     }
     const late = defineReward(async () => Number.POSITIVE_INFINITY)
