@@ -65,10 +65,9 @@ async function eventsOf(agent: Agent): Promise<{ types: string[]; result: unknow
 describe.each(['inside a rollout', 'outside of rollouts'])(
   'with a model of its own, %s',
   (where) => {
-    function there<T>(body: () => T): T {
-      return where === 'inside a rollout'
-        ? rolloutOn({ url: 'http://policy.invalid' }).run(body)
-        : body()
+    const nowhere = { url: 'http://policy.invalid' }
+    function there<T>(body: () => T, rollout = rolloutOn(nowhere)): T {
+      return where === 'inside a rollout' ? rollout.run(body) : body()
     }
 
     test('it behaves like an Agent', async () => {
@@ -94,22 +93,22 @@ describe.each(['inside a rollout', 'outside of rollouts'])(
 
     test('it is not a sample, and accepts a prompt unchanged', async () => {
       const model = new OwnModel()
-      const rollout = rolloutOn({ url: 'http://policy.invalid' })
-      const agent = there(
-        () =>
-          new OsmosisStrandsAgent({
-            name: 'own',
-            model,
-            tools: [addTool()],
-            printer: false,
-            messages: [
-              { role: 'system', content: 'Be exact.' },
-              { role: 'user', content: 'go' },
-            ],
-          }),
-      )
+      const rollout = rolloutOn(nowhere)
+      const agent = await there(async () => {
+        const made = new OsmosisStrandsAgent({
+          name: 'own',
+          model,
+          tools: [addTool()],
+          printer: false,
+          messages: [
+            { role: 'system', content: 'Be exact.' },
+            { role: 'user', content: 'go' },
+          ],
+        })
+        await made.invoke()
+        return made
+      }, rollout)
       expect(agent.sampleId).toBeUndefined()
-      await agent.invoke()
       expect(agent.systemPrompt).toBe('Be exact.')
       expect(model.received[0]?.map(({ role, content }) => ({ role, content }))).toMatchObject([
         { role: 'user', content: [{ text: 'go' }] },
