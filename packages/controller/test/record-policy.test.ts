@@ -39,9 +39,26 @@ const events = encodeSse([
     created: 1,
     model: 'm',
     prompt_token_ids: [1, 2],
-    choices: [{ index: 0, delta: { role: 'assistant', content: '4' }, token_ids: [3] }],
+    choices: [
+      {
+        index: 0,
+        delta: { role: 'assistant', content: '4' },
+        token_ids: [3],
+        logprobs: { content: [{ token: '4', logprob: -0.5 }] },
+      },
+    ],
   },
-  { choices: [{ index: 0, delta: { content: '2' }, finish_reason: 'stop', token_ids: [4] }] },
+  {
+    choices: [
+      {
+        index: 0,
+        delta: { content: '2' },
+        finish_reason: 'stop',
+        token_ids: [4],
+        logprobs: { content: [{ token: '2', logprob: -0.25 }] },
+      },
+    ],
+  },
   { choices: [], usage: { prompt_tokens: 2, completion_tokens: 2, total_tokens: 4 } },
 ])
 
@@ -175,18 +192,22 @@ describe('recordPolicy', () => {
     ])
   })
 
-  it('keeps who the latest call says that it comes from, as far as that can be a name', async () => {
+  it('keeps who the latest call that names one comes from, as far as that can be a name', async () => {
     const policy = recordPolicy(sending([events], 'text/event-stream'))
     const recording = policy.record('r')
-    for (const userAgent of ['Agents/JavaScript 1', '', `ai/7 ${'x'.repeat(1000)}`]) {
+    for (const [sampleId, userAgent] of [
+      ['main', 'Agents/JavaScript 1'],
+      ['main', `ai/7 ${'x'.repeat(1000)}`],
+      ['main', ''],
+      ['other', ''],
+    ] as const) {
       const headers = { 'user-agent': userAgent }
-      await (await ask(policy, { messages: [user] }, userAgent.slice(0, 2), headers)).text()
+      await (await ask(policy, { messages: [user] }, sampleId, headers)).text()
     }
     const said = [...recording.samples()].map(([id, transcript]) => [id, transcript.userAgent])
     expect(said).toEqual([
-      ['Ag', 'Agents/JavaScript 1'],
-      ['', null],
-      ['ai', `ai/7 ${'x'.repeat(95)}`],
+      ['main', `ai/7 ${'x'.repeat(95)}`],
+      ['other', null],
     ])
   })
 
@@ -195,7 +216,11 @@ describe('recordPolicy', () => {
     const recording = policy.record('r')
     await (await ask(policy, { messages: [user] })).text()
     expect(recording.samples().get('main')?.calls).toMatchObject([
-      { promptTokenIds: [1, 2], completionTokenIds: [3, 4] },
+      {
+        promptTokenIds: [1, 2],
+        completionTokenIds: [3, 4],
+        logprobs: { content: [{ logprob: -0.5 }, { logprob: -0.25 }] },
+      },
     ])
   })
 
@@ -394,12 +419,13 @@ describe('the trouble of a recording', () => {
   })
 })
 
-it('rollouts without a recording, or that have ended, use no memory', async () => {
+it('calls before a recording and after its end are answered, and not recorded', async () => {
   const policy: RecordedPolicy = recordPolicy(sending([events], 'text/event-stream'))
-  expect(await (await ask(policy, { messages: [user] })).text()).toBe(events)
+  const call = async (): Promise<string> => (await ask(policy, { messages: [user] })).text()
+  expect(await call()).toBe(events)
   const recording = policy.record('r')
   recording.end()
-  await (await ask(policy, { messages: [user] })).text()
+  expect(await call()).toBe(events)
   expect(recording.samples().size).toBe(0)
 })
 
