@@ -11,6 +11,7 @@ import {
   complete,
   type FakeRolloutServer,
   grade,
+  type Order,
   startRolloutServer,
 } from './fake-rollout-server.ts'
 
@@ -42,6 +43,7 @@ beforeEach(async () => {
 
 afterEach(async () => {
   vi.useRealTimers()
+  vi.restoreAllMocks()
   await controller.close()
   await server[Symbol.asyncDispose]()
 })
@@ -186,11 +188,17 @@ describe('the commit of an end', () => {
 
   it('happens once for callbacks that arrive together', async () => {
     const finish = Promise.withResolvers<void>()
-    commit = () => finish.promise
+    const committing = Promise.withResolvers<void>()
+    commit = async () => {
+      committing.resolve()
+      await finish.promise
+    }
     const running = controller.run({ initialMessages: [] })
     const order = await server.order(0)
     const body = { status: 'success', samples: { a: { id: 'a', messages: [], reward: 1 } } }
     const acknowledged = Array.from({ length: 20 }, () => grade(order, body))
+    await committing.promise
+    await exchange(order)
     finish.resolve()
     expect(await Promise.all(acknowledged)).toStrictEqual(Array.from({ length: 20 }, () => ok))
     await running
@@ -252,7 +260,8 @@ describe('the commit of an end', () => {
     const first = grade(order, rewarded(1))
     await started.promise
     const second = grade(order, rewarded(2))
-    await fetch(`${controller.url}/health`)
+    await exchange(order)
+    expect(commits).toHaveLength(1)
     fail.reject(new Error('disk full'))
     expect([await first, await second]).toStrictEqual([[500, { detail: 'disk full' }], ok])
     expect((await running).samples.get('a')?.reward).toBe(2)
@@ -278,6 +287,7 @@ describe('the commit of an end', () => {
     await started.promise
     hangUp.abort()
     await expect(callback).rejects.toThrow('aborted')
+    await exchange(order)
     finish.resolve()
     expect((await running).status).toBe('success')
     expect(await grade(order)).toStrictEqual(ok)
@@ -287,6 +297,7 @@ describe('the commit of an end', () => {
 
 describe('the first end wins', () => {
   it('over a deadline that passes during its commit', async () => {
+    const timeoutMs = 37
     const finish = Promise.withResolvers<void>()
     const started = Promise.withResolvers<void>()
     commit = async () => {
@@ -299,12 +310,12 @@ describe('the first end wins', () => {
       await started.promise
       return { status: 202 }
     })
-    const running = controller.run(
-      { initialMessages: [], timeoutMs: 1 },
-      { server: { url: grading.url } },
-    )
+    const timers = vi.spyOn(globalThis, 'setTimeout')
+    const running = controller.run({ initialMessages: [], timeoutMs }, { server: grading })
     await started.promise
-    await new Promise((resolve) => setTimeout(resolve, 40))
+    await vi.waitUntil(() => timers.mock.calls.some(([, delay]) => delay === timeoutMs))
+    // Of timers with the same delay, the one that started first fires first: the deadline.
+    await new Promise((resolve) => setTimeout(resolve, timeoutMs))
     finish.resolve()
     expect(await acknowledged.promise).toStrictEqual(ok)
     expect((await running).status).toBe('success')
@@ -320,7 +331,9 @@ describe('the first end wins', () => {
     }
     const running = controller.run({ initialMessages: [], timeoutMs: 5 })
     await started.promise
-    const acknowledged = grade(await server.order(0))
+    const order = await server.order(0)
+    const acknowledged = grade(order)
+    await exchange(order)
     finish.resolve()
     expect([await acknowledged, (await running).status]).toStrictEqual([ok, 'timeout'])
     expect([commits.length, conflicts]).toStrictEqual([1, []])
@@ -365,6 +378,14 @@ describe('a rollout that ended', () => {
     expect(await grade(order)).toStrictEqual([404, { detail: 'unknown rollout_id' }])
   })
 })
+
+/**
+ * Sends another callback and waits for its answer. What happened on other connections before has reached the controller by then,
+ * because this callback takes the same steps after it.
+ */
+async function exchange(order: Order): Promise<void> {
+  expect(await complete(order)).toStrictEqual(ok)
+}
 
 function rewarded(reward: number): Record<string, unknown> {
   return { status: 'success', samples: { a: { id: 'a', messages: [], reward } } }
