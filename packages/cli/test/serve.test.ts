@@ -2,7 +2,9 @@ import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 
+import { startPolicyServer } from '@osmosis/testing'
 import { FakeController, post } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
@@ -41,7 +43,7 @@ describe('osmosis serve', () => {
       },
     ],
   ] as const)(
-    'lets rollouts run for the time of --drain-timeout when it %s',
+    'ends rollouts that still run at the end of --drain-timeout when it %s',
     { tags: 'slow' },
     async (_, begin, end) => {
       await using controller = await new FakeController().start()
@@ -60,6 +62,29 @@ describe('osmosis serve', () => {
       expect((await ended).code).toBe(0)
     },
   )
+
+  it('lets rollouts run to their end within --drain-timeout', async () => {
+    await using controller = await new FakeController().start()
+    const answer = Promise.withResolvers<string>()
+    await using policy = await startPolicyServer(() => answer.promise)
+    const args = ['serve', 'rollouts/calling/main.ts', '--port', '0', '--drain-timeout', '60']
+    const command = start(args)
+    const [, url = ''] = await command.printed(/Listening on (\S+)/)
+    const send = async (): Promise<number> => {
+      const body = controller.rolloutBody({ chat_completions_url: policy.url })
+      return (await post(`${url}/rollout`, body)).status
+    }
+    expect(await send()).toBe(202)
+    await policy.waitForRequest(0)
+    const ended = command.end()
+    // A known rollout is accepted again until the server drains.
+    await expect.poll(send).toBe(503)
+    answer.resolve('yes')
+
+    const success = { status: 'success' }
+    expect(await controller.bodies()).toMatchObject([success, success])
+    expect((await ended).code).toBe(0)
+  })
 
   it('asks for the key of the flag, else of the environment', async () => {
     for (const [args, env] of [
@@ -80,9 +105,18 @@ describe('osmosis serve', () => {
   })
 
   it('takes the port from the environment when no flag says otherwise', async () => {
-    const command = start(['serve', echo], { _OSMOSIS_ROLLOUT_PORT: '0', ROLLOUT_PORT: '1' })
-    const [, url = ''] = await command.printed(/Listening on (\S+)/)
-    expect(url).not.toBe('http://127.0.0.1:1')
+    const port = String(await usedPort())
+    for (const env of [
+      { _OSMOSIS_ROLLOUT_PORT: port, ROLLOUT_PORT: '0' },
+      { _OSMOSIS_ROLLOUT_PORT: '', ROLLOUT_PORT: port },
+    ]) {
+      const refused = start(['serve', echo], env)
+      const [said] = await refused.printed(/Listening on|Port \d+ of 127\.0\.0\.1 is used/)
+      expect(said).toBe(`Port ${port} of 127.0.0.1 is used`)
+      const command = start(['serve', echo, '--port', '0'], env)
+      await command.printed(/Listening on/)
+      await command.end()
+    }
   })
 
   it('takes from the nearest .env, or the file that is named, what the environment lacks', async () => {
@@ -192,14 +226,7 @@ describe('osmosis serve refuses', () => {
   )
 
   it('a port in use', async () => {
-    const server = createServer()
-    await new Promise<void>((resolve) => {
-      server.listen(0, '127.0.0.1', resolve)
-    })
-    onTestFinished(() => {
-      server.close()
-    })
-    const { port } = server.address() as AddressInfo
+    const port = await usedPort()
     expect(await endsWith(1, [echo, '--port', String(port)])).toBe(
       `error: Port ${port} of 127.0.0.1 is used by another program. Stop it, or choose another port; 0 picks a free one.\n`,
     )
@@ -220,8 +247,46 @@ it('says its version', async () => {
 })
 
 it('shows its commands without loading servers or frameworks', async () => {
-  const { code, stdout } = await osmosis(['--help'])
+  const program = `
+    import { writeSync } from 'node:fs'
+    import { registerHooks } from 'node:module'
+    registerHooks({
+      load(url, context, next) {
+        writeSync(2, url + '\\n')
+        return next(url, context)
+      },
+    })`
+  const file = path.join(temporaryFolder(), 'say-what-is-loaded.mjs')
+  writeFileSync(file, program)
+  const command = startOsmosis(['--help'], { NODE_OPTIONS: `--import=${pathToFileURL(file).href}` })
+  const { code, stdout, stderr } = await command.finished
   expect(code).toBe(0)
   expect(stdout).toContain('serve [options] [entrypoint]')
   expect(stdout).toContain('eval')
+  // Of `server`, only what commands need before they have begun.
+  const packages = stderr.matchAll(/(?:.*\/node_modules\/|\/packages\/)((?:@[^/]+\/)?[^/]+)\//g)
+  expect([...new Set([...packages].map(([, name = '']) => name))].toSorted()).toEqual([
+    '@commander-js/extra-typings',
+    'cli',
+    'commander',
+    'core',
+    'create',
+    'eventsource-parser',
+    'lru-cache',
+    'protocol',
+    'server',
+    'zod',
+  ])
 })
+
+/** A port on which another program listens. */
+async function usedPort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  onTestFinished(() => {
+    server.close()
+  })
+  return (server.address() as AddressInfo).port
+}
