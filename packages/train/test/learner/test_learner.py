@@ -131,15 +131,21 @@ class Answers(WithPolicy):
         self.assertEqual(self.learner.request("/nothing")[0], 404)
 
     def test_a_client_that_disconnects_is_dropped(self):
-        connection = http.client.HTTPConnection(self.learner.address)
-        body = json.dumps({"messages": [question(1)], "stop": ["never said"]})
+        learner = start("slow_policy.py:SlowPolicy")
+        self.addCleanup(learner.close)
+        connection = http.client.HTTPConnection(learner.address)
+        body = json.dumps({"messages": [question(1)]})
         connection.request("POST", "/v1/chat/completions", body, {"authorization": f"Bearer {KEY}"})
+        self.wait_until_busy(learner, True)
         connection.close()
+        self.wait_until_busy(learner, False)  # the answer to its end would take minutes
+        learner.chat([question(1)], max_tokens=1)
+
+    def wait_until_busy(self, learner, busy):
         deadline = time.monotonic() + 60
-        while self.learner.request("/health")[1]["busy"]:
+        while learner.request("/health")[1]["busy"] != busy:
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.05)
-        self.learner.chat([question(1)])
 
     def test_refuses_tools_of_a_family_that_it_cannot_read_by_name(self):
         policy = tiny_policy(False)
