@@ -2,6 +2,7 @@ import { defineConfig } from 'vitest/config'
 
 import { LongestFirst } from './test/vitest/order.ts'
 import {
+  filesWithBrowser,
   filesWithTag,
   lowestProject,
   newestProject,
@@ -73,6 +74,13 @@ export default defineConfig({
           hookTimeout: 900_000,
         },
       },
+      newestProject({
+        name: 'firefox',
+        include: filesWithBrowser(),
+        env: { ...testDefaults.env, OSMOSIS_TEST_BROWSER: 'firefox' },
+        // A Firefox is several processes, and each of them has work to do.
+        maxWorkers: 2,
+      }),
       newestProject({
         name: 'llama.cpp',
         include: ['test/llama-cpp/*.test.ts'],

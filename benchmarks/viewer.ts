@@ -11,7 +11,8 @@ import path from 'node:path'
 import { journalEvents, journalLine } from '../test/kit/index.ts'
 import { exportReport } from '@osmosis/viewer'
 
-import { launchChromium, openPage } from '../packages/viewer/test/chromium.ts'
+import { openPage } from '../packages/viewer/test/browser.ts'
+import { launchChromium } from '../packages/viewer/test/chromium.ts'
 import { writeAirlineRun } from '../packages/viewer/test/synthetic/airline-run.ts'
 import { median, rounded } from './figures.ts'
 

@@ -26,6 +26,7 @@ const suites: Readonly<Record<string, Suite>> = {
     runs: ['nightly', 'nightly lowest'],
   },
   documents: { about: 'the commands and programs of the documents', runs: ['documents'] },
+  firefox: { about: 'the pages of the viewer and of the site in Firefox', runs: ['firefox'] },
   packed: {
     about: 'the packages, installed from a registry of this machine',
     needsBuild: true,

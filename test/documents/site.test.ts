@@ -10,7 +10,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 
-import { launchChromium, openPage, withChromium } from '../../packages/viewer/test/chromium.ts'
+import { launchBrowser, openPage, withBrowser } from '../../packages/viewer/test/browser.ts'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 
 import { noteText, published } from '../../scripts/install-notes.ts'
@@ -108,9 +108,9 @@ it('each link of a page leads to a page of the site, and to a heading where it n
   expect(dead).toEqual([])
 })
 
-withChromium.it('pictures follow the switch of the site', async () => {
+withBrowser.it('pictures follow the switch of the site', async () => {
   await using served = await serveFolder(site)
-  const browser = await launchChromium()
+  const browser = await launchBrowser()
   onTestFinished(() => browser.close())
   const { page } = await openPage(browser, `${served.url}training/local`, { colorScheme: 'light' })
   const shown = async (theme: string): Promise<number> =>

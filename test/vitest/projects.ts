@@ -75,6 +75,11 @@ export function filesWithTag(tag: 'slow' | 'nightly', part?: 'all'): string[] {
     .map(([file]) => file)
 }
 
+/** The test files with cases that show pages in a browser. */
+export function filesWithBrowser(): string[] {
+  return [...texts].filter(([, text]) => text.includes('withBrowser')).map(([file]) => file)
+}
+
 /** Vitest reads this setting from projects, although their type does not have it. */
 export function onlyTagged(expression: string): object {
   return { tagsFilter: [expression] }

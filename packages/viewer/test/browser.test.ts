@@ -5,7 +5,7 @@ import { journalEvents, journalLine } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 import { openRunFolder } from '@osmosis/eval'
 
-import { violations, withChromium } from './chromium.ts'
+import { violations, withBrowser } from './browser.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import {
   planted,
@@ -15,7 +15,7 @@ import {
 } from './synthetic/planted-runs.ts'
 import { filter, go, lines, press, reader, ViewerInBrowser } from './viewer-in-browser.ts'
 
-const { describe, it } = withChromium
+const { describe, it } = withBrowser
 
 const inBrowser = ViewerInBrowser.forTests((root) => {
   writePlantedRun(root)

@@ -7,12 +7,12 @@ import { exportReport } from '@osmosis/viewer'
 import { expect } from 'vitest'
 import type { Page } from 'playwright-core'
 
-import { withChromium } from './chromium.ts'
+import { withBrowser } from './browser.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import { writeTraining } from './synthetic/training.ts'
 import { go, reader, ViewerInBrowser } from './viewer-in-browser.ts'
 
-const { describe, it } = withChromium
+const { describe, it } = withBrowser
 
 const names = ['c-third', 'a-first', 'b-second']
 

@@ -5,12 +5,12 @@ import { startViewer, type Viewer } from '@osmosis/viewer'
 import type { Page } from 'playwright-core'
 import { expect, onTestFinished } from 'vitest'
 
-import { withChromium } from './chromium.ts'
+import { withBrowser } from './browser.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import { writeTraining } from './synthetic/training.ts'
 import { filter, go, lines, press, ViewerInBrowser } from './viewer-in-browser.ts'
 
-const { describe, it } = withChromium
+const { describe, it } = withBrowser
 
 const inBrowser = ViewerInBrowser.forTests(async (root, trainings) => {
   writeAirlineRun(root, { name: 'noted', rows: 4, attempts: 2 })

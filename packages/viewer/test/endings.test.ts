@@ -8,10 +8,10 @@ import { expect } from 'vitest'
 
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import { rewriteEvents } from './synthetic/planted-runs.ts'
-import { withChromium } from './chromium.ts'
+import { withBrowser } from './browser.ts'
 import { filter, go, lines, reader, ViewerInBrowser } from './viewer-in-browser.ts'
 
-const { describe, it } = withChromium
+const { describe, it } = withBrowser
 
 const stack = Array.from({ length: 40 }, (_, line) => `    at step${line} (loop.ts:${line}:1)`)
 const message = `The tool answered ${'x'.repeat(400)}\n${stack.join('\n')}`

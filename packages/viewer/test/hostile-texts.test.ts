@@ -4,13 +4,13 @@ import { pathToFileURL } from 'node:url'
 import { exportReport } from '@osmosis/viewer'
 import { expect } from 'vitest'
 
-import { withChromium } from './chromium.ts'
+import { withBrowser } from './browser.ts'
 import { airlineManifest, airlineRollout, airlineTasks } from './synthetic/airline-run.ts'
 import { seededRandom } from './synthetic/random.ts'
 import { RunWriter } from './synthetic/run-writer.ts'
 import { go, press, reader, ViewerInBrowser } from './viewer-in-browser.ts'
 
-const { describe, it } = withChromium
+const { describe, it } = withBrowser
 
 const nested = (open: string, close = '', times = 10_000): string =>
   open.repeat(times) + close.repeat(times)

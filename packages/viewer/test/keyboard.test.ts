@@ -1,13 +1,13 @@
 import { expect } from 'vitest'
 import type { Locator, Page } from 'playwright-core'
 
-import { withChromium } from './chromium.ts'
+import { withBrowser } from './browser.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import { writeSpeakingRun } from './synthetic/planted-runs.ts'
 import { writeTraining } from './synthetic/training.ts'
 import { filter, lines, press, reader, ViewerInBrowser } from './viewer-in-browser.ts'
 
-const { describe, it } = withChromium
+const { describe, it } = withBrowser
 
 const inBrowser = ViewerInBrowser.forTests(async (root, trainings) => {
   writeAirlineRun(root, { name: 'airline-base', rows: 60, attempts: 4, skill: 0.3, seed: 5 })
@@ -73,7 +73,7 @@ describe('the focus', () => {
   ])('is seen on what scrolls: %s', async (place, part) => {
     const { page } = await open(place)
     await part(page).waitFor()
-    await press(page, 'Tab')
+    await press(page, 'Shift')
     await part(page).focus()
     expect(await styleOf(part(page), 'outlineStyle')).toBe('solid')
     // The colour of links, whose contrast axe has measured.

@@ -1,12 +1,14 @@
+import { constants, inflateSync } from 'node:zlib'
+
 import type { Page } from 'playwright-core'
 import { expect } from 'vitest'
 
-import { withChromium } from './chromium.ts'
+import { withBrowser } from './browser.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import { writeTraining } from './synthetic/training.ts'
 import { lines, reader, ViewerInBrowser } from './viewer-in-browser.ts'
 
-const { describe, it } = withChromium
+const { describe, it } = withBrowser
 
 const inBrowser = ViewerInBrowser.forTests(async (root, trainings) => {
   writeAirlineRun(root, { name: 'airline-base', rows: 60, attempts: 4, skill: 0.3, seed: 5 })
@@ -23,14 +25,26 @@ async function printed(
   place: string,
   what = '.line, .step, .grid tbody tr',
 ): Promise<{ page: Page; pages: number }> {
-  const { page } = await inBrowser.open(place, { colorScheme: 'dark' })
+  // As from a phone, for which there are more rules.
+  const { page } = await inBrowser.open(place, { colorScheme: 'dark', hasTouch: true })
   await page.locator(`main :is(${what})`).first().waitFor()
-  const pdf = (await page.pdf({ format: 'A4', margin: { top: '10mm' } })).toString('latin1')
-  const pages = pdf.match(/\/Type \/Page\b(?!s)/g)?.length ?? 0
+  const pages = pagesOf(await page.pdf({ format: 'A4', margin: { top: '10mm' } }))
   await page.emulateMedia({ media: 'print' })
   await page.setViewportSize(paper)
   await page.evaluate("dispatchEvent(new Event('beforeprint'))")
   return { page, pages }
+}
+
+/** How many pages a PDF has. Firefox compresses the objects that say so. */
+function pagesOf(pdf: Buffer): number {
+  const text = pdf.toString('latin1')
+  const compressed = text.matchAll(/\/FlateDecode[^]*?stream\r?\n([^]*?)\r?\nendstream/g)
+  const objects = Array.from(compressed, ([, stream = '']) =>
+    inflateSync(Buffer.from(stream, 'latin1'), { finishFlush: constants.Z_SYNC_FLUSH }).toString(
+      'latin1',
+    ),
+  )
+  return [text, ...objects].join('\n').match(/\/Type ?\/Page\b/g)?.length ?? 0
 }
 
 /** Parts that show less than they hold, which no paper can be scrolled to. */
@@ -47,7 +61,8 @@ const printsWhole = async (place: string, least: number, what?: string): Promise
   const { page, pages } = await printed(place, what)
   expect(pages).toBeGreaterThanOrEqual(least)
   expect(await hidden(page)).toEqual([])
-  expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(paper.width)
+  const width = await page.evaluate('document.documentElement.scrollWidth')
+  expect(width).toBeLessThanOrEqual(paper.width)
 }
 
 describe('a printed page', { tags: 'slow' }, () => {

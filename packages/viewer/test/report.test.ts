@@ -15,10 +15,10 @@ import {
   writeHostileRun,
   writePlantedRun,
 } from './synthetic/planted-runs.ts'
-import { withChromium } from './chromium.ts'
+import { withBrowser } from './browser.ts'
 import { filter, go, lines, press, reader, ViewerInBrowser } from './viewer-in-browser.ts'
 
-const { describe, it } = withChromium
+const { describe, it } = withBrowser
 
 const inBrowser = ViewerInBrowser.forTests((root) => {
   writePlantedRun(root)

@@ -4,11 +4,11 @@ import path from 'node:path'
 import { lockRun, trainingLock } from '@osmosis/eval'
 import { expect } from 'vitest'
 
-import { violations, withChromium } from './chromium.ts'
+import { violations, withBrowser } from './browser.ts'
 import { addStep, writeCurrentRun, writeTraining } from './synthetic/training.ts'
 import { lines, press, reader, ViewerInBrowser } from './viewer-in-browser.ts'
 
-const { describe, it } = withChromium
+const { describe, it } = withBrowser
 
 const made = { name: 'airline', steps: 12, rows: 16, rowsPerStep: 8, attempts: 4 }
 const half = { name: 'half', steps: 3, planned: 9, rows: 8, rowsPerStep: 8, attempts: 4 }

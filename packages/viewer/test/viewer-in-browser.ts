@@ -6,7 +6,7 @@ import { startViewer, type Viewer } from '@osmosis/viewer'
 import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll } from 'vitest'
 
-import { launchChromium, openPage, type WatchedPage } from './chromium.ts'
+import { launchBrowser, openPage, type WatchedPage } from './browser.ts'
 
 /** One browser and one server for the tests of a file: starting them is most of the work. */
 export class ViewerInBrowser {
@@ -25,7 +25,7 @@ export class ViewerInBrowser {
     beforeAll(async () => {
       await writeRuns(own.root, own.trainings)
       const viewer = await startViewer({ root: own.root, trainingRoot: own.trainings })
-      const browser = await launchChromium()
+      const browser = await launchBrowser()
       own.#parts = { viewer, browser, shared: await openPage(browser, viewer.url) }
     })
     afterEach(async () => {
