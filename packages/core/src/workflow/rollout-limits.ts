@@ -20,6 +20,11 @@ export interface RolloutLimits {
   readonly whenReached?: 'grade' | 'remove'
 }
 
+/** What a limit is checked by. Servers may send anything. */
+type SentUsage = Readonly<Partial<Record<'prompt_tokens' | 'completion_tokens' | 'cost', unknown>>>
+
+const countsOfTokens = 'prompt_tokens and completion_tokens as numbers'
+
 /** The limits that can be reached. */
 export type RolloutLimit = 'modelCalls' | 'totalTokens' | 'costUsd' | 'seconds'
 
@@ -50,7 +55,7 @@ export function assertRolloutLimits(of: string, limits: RolloutLimits | undefine
       if (value !== 'grade' && value !== 'remove') refuse(name, 'must be grade or remove', value)
     } else if (name === 'usdPerMillionTokens') {
       const { prompt, completion } = Object(value) as { prompt?: unknown; completion?: unknown }
-      if (typeof prompt !== 'number' || typeof completion !== 'number') {
+      if (!isCount(prompt) || !isCount(completion)) {
         refuse(name, 'must have the numbers prompt and completion', value)
       }
     } else {
@@ -61,6 +66,11 @@ export function assertRolloutLimits(of: string, limits: RolloutLimits | undefine
       )
     }
   }
+}
+
+/** Whether a sum of such values reaches a limit. A sum with anything else, such as `NaN`, may never reach one. */
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && value >= 0
 }
 
 /** Counts what a rollout uses, and ends it when a limit is reached. */
@@ -103,12 +113,14 @@ export class RolloutBudget {
       this.#fail(totalTokens === undefined ? 'costUsd' : 'totalTokens', 'usage')
       return
     }
-    const { prompt_tokens: prompt, completion_tokens: completion } = usage
-    this.#used.totalTokens += prompt + completion
+    const { prompt_tokens: prompt, completion_tokens: completion, cost } = usage as SentUsage
+    const areCounted = isCount(prompt) && isCount(completion)
+    if (areCounted) this.#used.totalTokens += prompt + completion
+    else if (totalTokens !== undefined) this.#fail('totalTokens', countsOfTokens)
     if (costUsd === undefined) return
-    const { cost } = usage as { cost?: unknown }
-    if (typeof cost === 'number') this.#used.costUsd += cost
+    if (isCount(cost)) this.#used.costUsd += cost
     else if (price === undefined) this.#fail('costUsd', 'cost; set usdPerMillionTokens')
+    else if (!areCounted) this.#fail('costUsd', countsOfTokens)
     else this.#used.costUsd += (prompt * price.prompt + completion * price.completion) / 1e6
   }
 

@@ -143,6 +143,8 @@ describe('a limit of a rollout', () => {
 
 const counted = { prompt_tokens: 4, completion_tokens: 2, total_tokens: 6 }
 const price = { prompt: 1, completion: 1 }
+const withoutCounts =
+  'cannot be checked: the policy reports no prompt_tokens and completion_tokens as numbers'
 
 it.each<[limits: RolloutLimits, usage: ChatUsage | undefined, missing: string | undefined]>([
   [{ totalTokens: 100 }, undefined, 'totalTokens cannot be checked: the policy reports no usage'],
@@ -152,6 +154,14 @@ it.each<[limits: RolloutLimits, usage: ChatUsage | undefined, missing: string | 
   [{ costUsd: 1 }, { ...counted, cost: 0.1 }, undefined],
   [{ totalTokens: 100 }, counted, undefined],
   [{ modelCalls: 9 }, undefined, undefined],
+  ...[{}, { ...counted, prompt_tokens: null }, { ...counted, completion_tokens: '2' }].flatMap(
+    (usage): [RolloutLimits, ChatUsage, string | undefined][] => [
+      [{ totalTokens: 100 }, usage as ChatUsage, `totalTokens ${withoutCounts}`],
+      [{ costUsd: 1, usdPerMillionTokens: price }, usage as ChatUsage, `costUsd ${withoutCounts}`],
+      [{ costUsd: 1 }, { ...usage, cost: 0.1 } as unknown as ChatUsage, undefined],
+      [{ modelCalls: 9 }, usage as ChatUsage, undefined],
+    ],
+  ),
 ])('%j of a policy that reports %j: %s', async (limits, usage, missing) => {
   for (const stream of [true, false]) {
     const used = usage === undefined ? [] : [usage, usage]

@@ -105,6 +105,10 @@ it.each([
     'rolloutLimits.whenReached of "endless" must be grade or remove, got "stop".',
   ],
   [{ usdPerMillionTokens: 3 }, 'must have the numbers prompt and completion, got 3.'],
+  [
+    { usdPerMillionTokens: { prompt: Number.NaN, completion: 1 } },
+    'must have the numbers prompt and completion, got {"prompt":null,"completion":1}.',
+  ],
   [{ turns: 3 }, 'rolloutLimits.turns of "endless" is unknown: it takes modelCalls, totalTokens,'],
 ])('refuses %j', (rolloutLimits, message) => {
   const config = { name: 'endless', rolloutLimits: rolloutLimits as RolloutLimits }
