@@ -60,6 +60,29 @@ it('a callback with one sample shows its reward below zero in both forms', async
   })
 })
 
+it.each([
+  ['a big integer', 5n, '5'],
+  ['a number', 0.5, '0.5'],
+  ['a list', ['yes'], null],
+  ['an object that has no JSON', { own: 5n }, null],
+])('a label that user code sets to %s costs no reward', async (_, label, text) => {
+  const fields = { label, removeSample: 0 }
+  await using running = await startServer({
+    grader: graderOf((ctx) => {
+      Object.assign(ctx.sample, fields)
+      ctx.setReward(1)
+    }),
+  })
+  const { controller, log, server } = running
+  await running.post({ rollout_id: 'r1' })
+  await server.drain({ waitSeconds: 10 })
+  expect(controller.callbacks.find(({ kind }) => kind === 'grader')?.body).toMatchObject({
+    status: 'success',
+    sample: { label: text, reward: 1, remove_sample: false },
+  })
+  expect(log.filter(({ level }) => level === 'warn' || level === 'error')).toEqual([])
+})
+
 const stepped = graderOf((ctx) => {
   ctx.setReward(1)
   ctx.setStepRewards('main', [0.5])

@@ -126,7 +126,7 @@ function toTrajectory(
         rollout_id: rolloutId,
         ...withoutNulls({
           sample_id: sampleId,
-          label: sample.label ?? rollout.label,
+          label: toFields({ label: sample.label })?.['label'] ?? rollout.label,
           reward: Number.isFinite(sample.reward) ? sample.reward : null,
           remove_sample: sample.removeSample ? true : null,
           sample_metrics: toFields(sample.metrics),

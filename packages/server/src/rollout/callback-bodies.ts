@@ -166,17 +166,23 @@ function sampleBodies(
 ): SampleBodies {
   const bodies = new Map<string, Required<SampleBody>>()
   for (const [id, sample] of samples) {
-    // Sources are user code: fields that they omit must not be missing from the body.
-    const { label = null, removeSample = false } = sample as Partial<RolloutSample>
+    // Sources and graders are user code: fields that they omit, or set to values of another type, must not cost the body.
+    const { label, removeSample } = sample as Partial<RolloutSample>
     bodies.set(id, {
       id,
-      label,
+      label: labelText(label),
       reward: status === 'success' ? earnedReward(sample) : null,
-      remove_sample: removeSample,
+      remove_sample: Boolean(removeSample),
       ...contentOf(sample, id),
     })
   }
   return bodies
+}
+
+/** A label as receivers expect it: text, or null where user code has set something that has none. */
+function labelText(label: unknown): string | null {
+  if (typeof label === 'string') return label
+  return typeof label === 'number' || typeof label === 'bigint' ? String(label) : null
 }
 
 /** The only sample of a rollout; null when there is none, or more than one. */
