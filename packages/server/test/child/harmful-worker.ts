@@ -148,6 +148,7 @@ class HarmfulWorkflow extends AgentWorkflow {
     const steps = String(ctx.prompt[0]?.['content']).split(' ')
     for (const step of steps) {
       if (step === 'ask') await ask(ctx.rolloutId)
+      else if (step === 'open-folder') await ctx.workFolder({ parent: process.argv[3] ?? '' })
       else await harms[step]?.()
     }
     return { messages: [{ role: 'assistant', content: `pid ${process.pid}` }] }

@@ -210,6 +210,11 @@ class PooledRollout implements RolloutPhases {
     }
   }
 
+  /** A worker must not wait forever, with the samples and the work folder, for a grading that nobody asks for. */
+  over({ endedWith }: LiveRollout): void {
+    if (this.#placed?.run.waitsForGrading) this.#giveUp(endedWith)
+  }
+
   /** Runs the workflow to its end, in another worker when one is lost before it has called the policy. */
   async #runSomewhere(
     live: LiveRollout,

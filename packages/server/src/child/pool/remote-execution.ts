@@ -88,6 +88,11 @@ export class RemoteExecution {
     return !this.#hasEnded && (this.#isInWorkflow || this.#isGraded)
   }
 
+  /** Whether the worker waits for the parent, which has not asked for the grading. */
+  get waitsForGrading(): boolean {
+    return this.#status === 'grading' && !this.#isGraded && !this.#hasEnded
+  }
+
   /** Whether the worker reports nothing more about it. */
   get hasEnded(): boolean {
     return this.#hasEnded
