@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 
+import { startTimer } from '@osmosis/core/http'
 import { LimitedOutput } from '@osmosis/core/sandbox'
 import type Docker from 'dockerode'
 
@@ -61,10 +62,10 @@ export async function runCommand(
     isKilled = true
     settings.kill().then(closeSoon, closeSoon)
   }
-  const timer = setTimeout(() => {
+  const timer = startTimer(timeoutSeconds * 1000, () => {
     timedOut = true
     kill()
-  }, timeoutSeconds * 1000)
+  })
   signal?.addEventListener('abort', kill, { once: true })
   if (signal?.aborted) kill()
   const add = (output: LimitedOutput) => (piece: Uint8Array) => {
@@ -81,7 +82,7 @@ export async function runCommand(
   const watched = closeAfterEnd(exec, stream, watching.signal)
   await closed
   watching.abort()
-  clearTimeout(timer)
+  timer.clear()
   signal?.removeEventListener('abort', kill)
   await watched
   const { Pid, ExitCode } = await stateOf(exec)

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { constants } from 'node:fs'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '../errors.ts'
+import { startTimer } from '../http/waiting.ts'
 import { killGroup, spawnInGroup } from './process-group.ts'
 import { createBelow, openBelow, pathBelow, readLimited } from './regular-file.ts'
 import {
@@ -61,10 +62,10 @@ export class LocalSandbox implements Sandbox {
     const child = await orFailed(notStarted, async () => spawnInGroup(program, args, settings))
     this.#running.add(child)
     let timedOut = false
-    const timer = setTimeout(() => {
+    const timer = startTimer(limits.timeoutSeconds * 1000, () => {
       timedOut = true
       killGroup(child)
-    }, limits.timeoutSeconds * 1000)
+    })
     const stdout = new LimitedOutput(limits.maxOutputBytes)
     const stderr = new LimitedOutput(limits.maxOutputBytes)
     child.stdout.on('data', (piece: Uint8Array) => stdout.add(piece))
@@ -87,7 +88,7 @@ export class LocalSandbox implements Sandbox {
       signal?.throwIfAborted()
       throw failed(notStarted, cause)
     } finally {
-      clearTimeout(timer)
+      timer.clear()
       clearTimeout(grace)
       this.#running.delete(child)
     }

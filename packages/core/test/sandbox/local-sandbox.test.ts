@@ -93,6 +93,14 @@ describe('a command', () => {
     })
   })
 
+  it('has the time that it was given, also when that is longer than a timer of Node.js', async () => {
+    const { box } = await sandbox({ timeoutSeconds: 10_000_000 })
+    expect(await box.exec('sleep 0.3; echo done')).toMatchObject({
+      stdout: 'done\n',
+      timedOut: false,
+    })
+  })
+
   it('that cannot start is an error, as after the end of the sandbox', async () => {
     const { box } = await sandbox()
     await expect(box.exec(['no-such-program'])).rejects.toMatchObject({ code: 'tool_failed' })

@@ -1,5 +1,5 @@
 import { errorCategory, errorMessage, OsmosisError } from '@osmosis/core'
-import { untilAborted } from '@osmosis/core/http'
+import { startTimer, untilAborted } from '@osmosis/core/http'
 import type { ChatMessage } from '@osmosis/core/policy'
 
 import type { RunInputs } from '../analysis/records/run-manifest.ts'
@@ -69,13 +69,13 @@ async function scoreSample(
   const score = async (): Promise<number> => checkedScore(await scorer.score(input))
   if (timeoutSeconds === null) return score()
   const deadline = new AbortController()
-  const timer = setTimeout(() => {
+  const timer = startTimer(timeoutSeconds * 1000, () => {
     const message = `the eval function exceeded its ${timeoutSeconds}s deadline`
     deadline.abort(new OsmosisError('timeout', message))
-  }, timeoutSeconds * 1000)
+  })
   try {
     return await untilAborted(deadline.signal, score)
   } finally {
-    clearTimeout(timer)
+    timer.clear()
   }
 }
