@@ -12,6 +12,8 @@ export interface GroupOptions {
 /**
  * Starts a program as the leader of a process group, which is killed when the program ends or the signal is aborted:
  * nothing that it started outlives it, unless it left the group. Its streams are pipes, which have to be read.
+ *
+ * @throws Error with code `EMFILE` when there is no file descriptor for the pipes; other failures may be events of the process
  */
 export function spawnInGroup(
   program: string,
@@ -19,6 +21,11 @@ export function spawnInGroup(
   { cwd, env, signal }: GroupOptions,
 ): ChildProcessWithoutNullStreams {
   const child = spawn(program, args, { cwd, env: { ...env }, detached: true, stdio: 'pipe' })
+  if ((child.stdout as unknown) === undefined) {
+    // Node.js makes no streams then, and emits the error later.
+    child.once('error', () => {})
+    throw Object.assign(new Error('no file descriptor is free'), { code: 'EMFILE' })
+  }
   const kill = (): void => killGroup(child)
   child.once('exit', () => {
     signal?.removeEventListener('abort', kill)

@@ -1,7 +1,9 @@
+import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { promisify } from 'node:util'
 
 import { isRunning } from '../../../../test/kit/index.ts'
 import { LocalSandbox, type LocalSandboxOptions } from '@osmosis/core/sandbox'
@@ -99,6 +101,18 @@ describe('a command', () => {
       stdout: 'done\n',
       timedOut: false,
     })
+  })
+
+  it('for which no file descriptor is free is an error, and the sandbox can go on and be closed', async () => {
+    const file = path.join(import.meta.dirname, 'commands-without-files.ts')
+    const limited = ['-c', 'ulimit -n 64; exec "$0" "$1"', process.execPath, file]
+    const { stdout } = await promisify(execFile)('sh', limited)
+    expect(stdout.split('\n')).toEqual([
+      'tool_failed: true cannot be started: no file descriptor is free',
+      'with files again: 0',
+      'closed',
+      '',
+    ])
   })
 
   it('that cannot start is an error, as after the end of the sandbox', async () => {
