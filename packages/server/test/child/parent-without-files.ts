@@ -2,9 +2,9 @@ import { closeSync, openSync } from 'node:fs'
 import path from 'node:path'
 
 import { reportOf } from '@osmosis/protocol'
-import { createWorkerPool } from '@osmosis/server/child'
+import { createWorkerPool, startUserCode } from '@osmosis/server/child'
 
-// A process with a pool that has no free file descriptor while its worker is replaced.
+// A process that has no free file descriptor while the worker of its pool is replaced, and while it starts user code.
 const unstarted = Promise.withResolvers<void>()
 const pool = await createWorkerPool({
   module: path.join(import.meta.dirname, 'harmful-worker.ts'),
@@ -37,6 +37,15 @@ try {
   for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
 }
 await unstarted.promise
+const userCode = startUserCode({
+  module: path.join(import.meta.dirname, 'harmful-worker.ts'),
+  args: [],
+  name: 'the process of user code',
+  cwd: import.meta.dirname,
+  env: {},
+})
+userCode.ready.catch(() => {})
+console.log(`${(await userCode.ended).how}, with ${userCode.output.length} streams`)
 for (const file of files) closeSync(file)
 console.log(`with files again: ${await run('nothing')}`)
 await pool.close()

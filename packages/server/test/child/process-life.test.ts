@@ -66,6 +66,7 @@ onlyIf(process.platform !== 'win32', 'a POSIX shell').it(
     expect(stdout.split('\n')).toEqual([
       expect.stringMatching(/^the worker process was killed/),
       expect.stringMatching(/^the worker process could not be started: .* EMFILE$/),
+      expect.stringMatching(/^could not be started: .* EMFILE, with 0 streams$/),
       'with files again: success',
       '',
     ])

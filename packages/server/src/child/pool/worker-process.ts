@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { runInRollout, type RolloutScope } from '../../containment/user-code.ts'
@@ -110,7 +110,8 @@ export class WorkerProcess {
 
   /** What it prints, where its `output` is a pipe. */
   get output(): readonly Readable[] {
-    return [this.#child.stdout, this.#child.stderr].filter((stream) => stream !== null)
+    // A process that could not be started may have none.
+    return [this.#child.stdout, this.#child.stderr].filter((stream) => stream instanceof Readable)
   }
 
   /** Whether it accepts rollouts. */
