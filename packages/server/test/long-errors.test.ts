@@ -85,6 +85,22 @@ it('is cut at the limit when it contains a key of that length', async () => {
   expect(errorOf(completion)).toMatch(/: x{7900,}… \[cut: \d+ characters in all\]$/)
 })
 
+it.each([
+  ['user code has cut', `the answer 😀 has no number: ${'😀'.slice(0, 1)}`],
+  ['is cut here', '😀'.repeat(5000)],
+  ['is cut here, between other characters', `.${'😀'.repeat(5000)}`],
+])('an error message that %s has only whole characters', async (_, message) => {
+  await using running = await startServer({
+    workflow: workflowOf(() => Promise.reject(new Error(message))),
+  })
+  await running.post()
+  for (const body of await running.controller.bodies()) {
+    expect(errorOf(body)).toContain('😀')
+    expect(errorOf(body).isWellFormed()).toBe(true)
+  }
+  expect(errorOf(await statusOf(running, 'r1')).isWellFormed()).toBe(true)
+})
+
 const everything: unknown[] = []
 for (let n = 0; n < 3000; n += 1) everything.push(everything)
 

@@ -38,7 +38,8 @@ export class SecretValues {
   }
 
   /**
-   * The text of an error for output: without secrets, and only its beginning.
+   * The text of an error for output: without secrets, and only its beginning. Half of a character, which a cut of this or
+   * other code may have left, becomes U+FFFD, because strict readers refuse JSON that has one.
    *
    * @param maxBytes - bytes of UTF-8; default 8 KiB
    */
@@ -51,7 +52,7 @@ export class SecretValues {
         ? this.redact(started)
         : // The cut may have left a part of a key, which the search for whole keys misses.
           this.#index.withoutPartialEnd(this.redact(started.slice(0, -end.length))) + end
-    return beginningOf(clean, maxBytes)
+    return beginningOf(clean, maxBytes).toWellFormed()
   }
 
   /** Length of the beginning of `text` that is the same whatever follows: a secret may be complete only then. */
