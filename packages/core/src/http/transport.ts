@@ -101,7 +101,12 @@ export function createTransport(options: TransportOptions): Transport {
 
   async function openFirst(): Promise<OpenConnections> {
     if (closed) throw new Error('the connections were closed')
-    opened = await (opening ??= openConnections(options))
+    opening ??= openConnections(options).catch((error: unknown) => {
+      // The next request may find what was missing, such as a free file descriptor.
+      opening = undefined
+      throw error
+    })
+    opened = await opening
     return opened
   }
 
@@ -158,7 +163,7 @@ export function createTransport(options: TransportOptions): Transport {
     },
     async close() {
       closed = true
-      await (await opening)?.destroy()
+      await (await opening?.catch(() => undefined))?.destroy()
     },
   }
 }

@@ -1,7 +1,10 @@
+import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import path from 'node:path'
 import { text } from 'node:stream/consumers'
+import { promisify } from 'node:util'
 
 import { OsmosisError } from '@osmosis/core'
 import { createTransport, type HttpRequest, type TransportOptions } from '@osmosis/core/http'
@@ -120,6 +123,17 @@ describe('a transport', () => {
     expect(await server.requests[0]?.closed).toBe(true)
     await expect(transport.post(server.url, post)).rejects.toThrow('the connections were closed')
     expect(server.requests).toHaveLength(1)
+  })
+
+  it('answers again when its process had no free file descriptor at the first request', async () => {
+    const file = path.join(import.meta.dirname, 'call-without-files.ts')
+    const limited = ['-c', 'ulimit -n 64; exec "$0" "$1"', process.execPath, file]
+    const { stdout } = await promisify(execFile)('sh', limited)
+    expect(stdout.split('\n')).toEqual([
+      expect.stringMatching(/^No answer from the policy endpoint: .*too many open files/),
+      'yes',
+      '',
+    ])
   })
 
   it('uses the dispatcher it is given, and leaves it open', async () => {
