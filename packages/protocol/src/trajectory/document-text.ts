@@ -162,7 +162,8 @@ function shortArguments(given: Record<string, unknown>, room: number): Record<st
 
 function short(text: string, room: number): string {
   if (text.length <= room) return text
-  return `${text.slice(0, room)}… [${text.length - room} characters left out]`
+  // The cut may have left half of a character, which strict readers of JSON refuse.
+  return `${text.slice(0, room).toWellFormed()}… [${text.length - room} characters left out]`
 }
 
 function plainText(content: TrajectoryStep['message'] | null | undefined): string {

@@ -163,6 +163,15 @@ describe('the text of a document', () => {
     })
   })
 
+  it.each(['', '.'])('is cut between characters only: %j', async (first) => {
+    const root = await temporaryFolder()
+    const sample = sampleOf(user(first + '😀'.repeat(100_000)), user('the end'))
+    await writeTrajectories(root, ended({ samples: samples(sample) }), { maxBytes: 200_000 })
+    const { message } = read(root).steps[0] ?? {}
+    expect(message).toContain('characters left out')
+    expect((message as string).isWellFormed()).toBe(true)
+  })
+
   it('is valid for any messages and fields', async () => {
     const root = await temporaryFolder()
     const content = fc.oneof(fc.string(), fc.anything())
