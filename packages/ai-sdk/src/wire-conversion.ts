@@ -72,19 +72,25 @@ let loaded: Promise<Converter> | undefined
  * many programs import this package and call no policy.
  */
 async function converter(): Promise<Converter> {
-  loaded ??= import('@ai-sdk/openai-compatible').then(
-    ({ OpenAICompatibleChatLanguageModel }) =>
-      new OpenAICompatibleChatLanguageModel(policyModelName, {
-        provider: providerName,
-        url: () => '',
-        // Without, the schema of a structured output would not reach the model in any form.
-        supportsStructuredOutputs: true,
-        metadataExtractor: logprobsExtractor,
-        // The provider types of the user's `ai` and of this dependency are two copies that may differ in
-        // details; at run time they are one specification.
-      }) as unknown as Converter,
-  )
+  loaded ??= load().catch((error: unknown) => {
+    // The next call may find what was missing, such as a free file descriptor.
+    loaded = undefined
+    throw error
+  })
   return loaded
+}
+
+async function load(): Promise<Converter> {
+  const { OpenAICompatibleChatLanguageModel } = await import('@ai-sdk/openai-compatible')
+  return new OpenAICompatibleChatLanguageModel(policyModelName, {
+    provider: providerName,
+    url: () => '',
+    // Without, the schema of a structured output would not reach the model in any form.
+    supportsStructuredOutputs: true,
+    metadataExtractor: logprobsExtractor,
+    // The provider types of the user's `ai` and of this dependency are two copies that may differ in
+    // details; at run time they are one specification.
+  }) as unknown as Converter
 }
 
 type WireMessage = ChatCompletionRequest['messages'][number]

@@ -1,3 +1,7 @@
+import { execFile } from 'node:child_process'
+import path from 'node:path'
+import { promisify } from 'node:util'
+
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
 import { defineWorkflowConfig } from '@osmosis/core'
@@ -300,4 +304,11 @@ test('an answer remains in the conversation when repeating its request fails', a
   const sample = await sampleOf(rollout, 'main')
   expect(sample.trajectoryMessages?.at(-1)).toEqual({ role: 'assistant', content: 'one' })
   expect(sample.messages.at(-1)).toMatchObject({ role: 'assistant', content: [{ text: 'one' }] })
+})
+
+test('a model answers again when its process had no free file descriptor at the first call', async () => {
+  const file = path.join(import.meta.dirname, 'call-without-files.ts')
+  const limited = ['-c', 'ulimit -n 64; exec "$0" "$1"', process.execPath, file]
+  const { stdout } = await promisify(execFile)('sh', limited)
+  expect(stdout.split('\n')).toEqual([expect.stringContaining('too many open files'), 'yes', ''])
 })
