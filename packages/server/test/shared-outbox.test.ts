@@ -1,9 +1,12 @@
+import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
-import { mkdir, open } from 'node:fs/promises'
+import { mkdir, open, rm } from 'node:fs/promises'
 import { spawnSync } from 'node:child_process'
 import path from 'node:path'
 
 import { FakeController, LeaseClient, temporaryFolder, onlyIf } from '../../../test/kit/index.ts'
+import { createRolloutServer } from '@osmosis/server'
+import { LocalBackend } from '@osmosis/server/execution'
 import { describe, expect, it, vi, onTestFinished } from 'vitest'
 
 import { acceptanceOf, callbackOf, found, openOutbox, foundAfterKill } from './outbox-of-test.ts'
@@ -26,6 +29,20 @@ describe('an outbox on a volume that containers share', () => {
         /^Another server \(process \d+ on host .+\) uses the folder .+\. Give each server a folder/,
       ) as string,
     })
+  })
+
+  it('can be opened again by a server that could not remove an unfinished file in it', async () => {
+    const outboxDir = await temporaryFolder()
+    const unfinished = path.join(outboxDir, `${randomUUID()}.refused.${randomUUID()}.tmp`)
+    await mkdir(unfinished)
+    const backend = new LocalBackend({ workflow: AskOnce })
+    await using server = createRolloutServer({ backend, outboxDir, logger: false })
+    await expect(server.start()).rejects.toMatchObject({
+      code: 'invalid_config',
+      message: expect.stringContaining('The outbox must be a writable folder: ') as string,
+    })
+    await rm(unfinished, { recursive: true })
+    await server.start()
   })
 
   it('goes to the next server at once when the first one has ended', async () => {

@@ -182,7 +182,10 @@ class OutboxFolder implements JournalFolder {
           ),
         ...this.#options,
       })
+      await this.#removeUnfinished()
     } catch (cause) {
+      // The next try must not find this one in its way.
+      await this.close()
       if (isOsmosisError(cause)) throw cause
       throw new OsmosisError(
         'invalid_config',
@@ -190,6 +193,9 @@ class OutboxFolder implements JournalFolder {
         { cause },
       )
     }
+  }
+
+  async #removeUnfinished(): Promise<void> {
     // Where this server may not write, another one may be writing them.
     if (!this.#isHeld()) return
     for (const name of await readdir(this.path)) {
