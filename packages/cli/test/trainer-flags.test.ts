@@ -17,6 +17,8 @@ const refusals = {
     '--reward only applies to a trainer: with a queue its servers decide this.',
   '--agent-lightning gateway:8080':
     'The URL of the gateway of Agent Lightning is not an http or https URL: "gateway:8080". Write it like http://127.0.0.1:8080.',
+  '--agent-lightning http://user:pass#@gateway:8080':
+    'The URL of the gateway of Agent Lightning is not an http or https URL: "gateway:8080". Write it like http://127.0.0.1:8080.',
   [`${lightning} --rows ${echo}`]:
     "rollouts/echo/main.ts has no export 'rows'. Its exports: EchoGrader, EchoWorkflow.",
 }

@@ -53,9 +53,11 @@ export class TrainerClient {
   constructor(options: TrainerClientOptions) {
     const { name, url, apiKey } = options
     if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+      // Without a login.
+      const shown = url.replace(/^.*@/s, '')
       throw new OsmosisError(
         'invalid_config',
-        `The URL of the ${name} is not an http or https URL: "${url}". Write it like http://127.0.0.1:8080.`,
+        `The URL of the ${name} is not an http or https URL: "${shown}". Write it like http://127.0.0.1:8080.`,
       )
     }
     assertApiKey(apiKey)

@@ -196,7 +196,8 @@ function isSuccess({ status }: HttpResponse): boolean {
 
 /** A URL without user info and query, which may hold keys. */
 function shown(url: string | URL): string {
-  if (!URL.canParse(String(url))) return String(url)
+  // A password with a # or a / makes no URL.
+  if (!URL.canParse(String(url))) return String(url).replace(/^.*@/s, '')
   const { protocol, host, pathname } = new URL(url)
   return `${protocol}//${host}${pathname}`
 }

@@ -54,10 +54,11 @@ function parseHttpUrl(value: string): URL {
   if (url && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '') {
     return url
   }
-  // A URL may hold credentials, so it is not quoted.
+  // A URL may hold credentials, so it is not quoted. What is none may hold them as well: a # in a password ends the host.
+  const got = url === null ? `, got ${JSON.stringify(value.replace(/^.*@/s, ''))}` : ''
   throw new OsmosisError(
     'invalid_request',
-    `chatCompletionsUrl must be an http or https URL without credentials${url ? '' : `, got ${JSON.stringify(value)}`}.`,
+    `chatCompletionsUrl must be an http or https URL without credentials${got}.`,
   )
 }
 

@@ -54,6 +54,9 @@ describe('a transport', () => {
       message:
         'No answer from the platform: connect ECONNREFUSED 127.0.0.1:1 (http://127.0.0.1:1/)',
     })
+    await expect(transport.post('http://user:pass#@platform/', post)).rejects.toMatchObject({
+      message: 'No answer from the platform: Invalid URL (platform/)',
+    })
   })
 
   it('sends a GET request without a body', async () => {

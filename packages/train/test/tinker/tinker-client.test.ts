@@ -157,9 +157,11 @@ it('reports a server that is not a Tinker service', async () => {
   )
   service.next('optim_step', { body: {} })
   await expect(client.call('optim_step', {})).rejects.toThrow('it has no request_id')
-  expect(() => new TinkerClient({ url: 'tinker.example' })).toThrow(
-    '"tinker.example" is not the URL of a Tinker service. Write it like http://127.0.0.1:8000.',
-  )
+  for (const login of ['', 'http://user:pass#@']) {
+    expect(() => new TinkerClient({ url: `${login}tinker.example` })).toThrow(
+      '"tinker.example" is not the URL of a Tinker service. Write it like http://127.0.0.1:8000.',
+    )
+  }
 })
 
 it('breaks off what is in progress when it is closed', async () => {

@@ -53,9 +53,11 @@ export class TinkerClient {
 
   constructor({ url, apiKey, patienceMs = 30 * 60_000, wire = 'json' }: TinkerAddress) {
     if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+      // Without a login.
+      const shown = url.replace(/^.*@/s, '')
       throw new OsmosisError(
         'invalid_config',
-        `"${url}" is not the URL of a Tinker service. Write it like http://127.0.0.1:8000.`,
+        `"${shown}" is not the URL of a Tinker service. Write it like http://127.0.0.1:8000.`,
       )
     }
     this.#base = url.replace(/\/+$/, '')
