@@ -341,8 +341,13 @@ export const recordMutations: readonly Mutation[] = [
       ],
       [
         'reported costs are ignored',
-        "if (typeof cost === 'number') this.#used.costUsd += cost\n    else if",
+        'if (isCount(cost)) this.#used.costUsd += cost\n    else if',
         'void cost\n    if',
+      ],
+      [
+        'tokens that are not counted are none',
+        "else if (totalTokens !== undefined) this.#fail('totalTokens', countsOfTokens)",
+        '',
       ],
     ],
   ),

@@ -21,6 +21,13 @@ const memory = {
 /** What a server promises to its callers, over restarts, failures of its disk and its end. */
 export const serverMutations: readonly Mutation[] = [
   {
+    name: 'server: a worker waits forever for a grading that nobody asks for',
+    from: 'if (this.#placed?.run.waitsForGrading) this.#giveUp(endedWith)',
+    to: 'void endedWith',
+    file: `${server}/child/pool/pool-backend.ts`,
+    tests: ['packages/server/test/child/left-rollouts.test.ts'],
+  },
+  {
     name: 'server: the time of a stored result starts anew at a restart',
     from: 'this.#retain(rollout, this.#retentionMs - ageMs)',
     to: 'this.#retain(rollout, this.#retentionMs)',

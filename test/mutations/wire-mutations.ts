@@ -36,6 +36,12 @@ export const wireMutations: readonly Mutation[] = [
     overTheWire: true,
   },
   {
+    name: 'a label of any type is in callbacks',
+    ...callbacks,
+    from: 'label: labelText(label),',
+    to: 'label: label as string,',
+  },
+  {
     name: 'negative rewards are 0 where a rollout has one reward',
     file: 'packages/server/src/execution/rollout-end.ts',
     from: "const reward = rule === 'mean' ? sum / samples.size : sum",
