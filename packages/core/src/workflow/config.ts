@@ -155,17 +155,17 @@ export function configKind(value: unknown): ConfigKind | undefined {
     : undefined
 }
 
-/** Copies a config for one rollout: plain data deeply, everything else by reference. */
+/** Copies a config, or a part of a row, for one rollout: plain data deeply, everything else by reference. */
 export function cloneConfig<T>(value: T): T {
   if (Array.isArray(value)) return value.map((item: unknown) => cloneConfig(item)) as T
   if (typeof value !== 'object' || value === null || !isPlainObject(value)) return value
   // Schemas of some libraries are plain objects that refer to themselves.
   if (isMetadataSchema(value)) return value
-  const copy: Record<PropertyKey, unknown> = {}
-  for (const key of Reflect.ownKeys(value)) {
-    copy[key] = cloneConfig((value as Record<PropertyKey, unknown>)[key])
-  }
-  return copy as T
+  // Not by assignments: a key of rows may be __proto__.
+  const fields = Reflect.ownKeys(value).map(
+    (key) => [key, cloneConfig((value as Record<PropertyKey, unknown>)[key])] as const,
+  )
+  return Object.fromEntries(fields) as T
 }
 
 function branded<T extends BaseConfig, K extends ConfigKind>(

@@ -60,7 +60,7 @@ class WorkflowInput<TConfig> implements AgentWorkflowContext<TConfig> {
 
   constructor(live: LiveRollout, config: TConfig, signal: AbortSignal) {
     const { rolloutId, initialMessages, group } = live.request
-    this.prompt = [...initialMessages]
+    this.prompt = cloneConfig([...initialMessages])
     this.config = config
     this.metadata = live.metadata as MetadataOf<TConfig>
     this.rolloutId = rolloutId
@@ -134,7 +134,9 @@ export async function runWorkflowPhase<TConfig>(
     const samples = await deadline.run(() =>
       context.run(async () => {
         by = 'a schema of the row'
-        live.metadata = await parseRow({ workflowConfig: settings, graderConfig }, request)
+        // A copy, as the prompt is: documents, and other attempts of a group, need the row as it was requested.
+        const row = { ...request, metadata: cloneConfig(request.metadata) }
+        live.metadata = await parseRow({ workflowConfig: settings, graderConfig }, row)
         const copy = cloneConfig(config)
         const input = new WorkflowInput(live, copy, deadline.signal)
         by = 'the constructor of the workflow'

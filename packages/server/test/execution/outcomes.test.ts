@@ -40,6 +40,30 @@ describe('a graded rollout', () => {
     ])
   })
 
+  it('may modify its prompt and its metadata, which are copies, down to their parts', async () => {
+    const row =
+      '{"initialMessages":[{"role":"user","content":[{"type":"text","text":"Which?"}]}],' +
+      '"metadata":{"choices":["a","b"],"__proto__":{"kept":true}}}'
+    const backend = new LocalBackend({
+      workflow: workflow(({ prompt, metadata }) => {
+        expect(JSON.stringify({ initialMessages: prompt, metadata })).toBe(row)
+        const [first] = prompt as { content: { text: string }[] }[]
+        for (const part of first?.content ?? []) part.text += ' Say why.'
+        prompt.push({ role: 'user', content: 'Now.' })
+        ;(metadata as { choices: string[] }).choices.reverse()
+        registerSamples('main')
+      }),
+      grader: grader((ctx) => {
+        expect(ctx.metadata).toMatchObject({ choices: ['b', 'a'] })
+        ctx.setReward(1)
+      }),
+    })
+    const given = JSON.parse(row) as object
+    const { completion, grading } = await run(backend, given)
+    expect([completion.failure, grading?.failure]).toEqual([null, null])
+    expect(JSON.stringify(given)).toBe(row)
+  })
+
   it('gives the grader the label, the metadata and the samples, but no rollout context', async () => {
     let seen: Partial<GraderContext> | undefined
     const backend = new LocalBackend({
