@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 
+import { isJsonObject } from '../http/json.ts'
 import type { AssistantMessage, ChatMessage, ChatToolCall } from './chat-completion.ts'
 import { argumentsObject, nameForAgent } from './malformed-calls.ts'
 
@@ -13,7 +14,8 @@ export function toWireAssistant(message: ChatMessage): ChatMessage {
   const text = plainText(message.content)
   if (text !== undefined) wire.content = text
   if (typeof message.reasoning === 'string') wire.reasoning_content ??= message.reasoning
-  if (message.tool_calls) wire.tool_calls = message.tool_calls.map(withObjectArguments)
+  if (Array.isArray(message.tool_calls))
+    wire.tool_calls = message.tool_calls.map(withObjectArguments)
   return wire
 }
 
@@ -47,17 +49,18 @@ export function isWholeEcho(answer: AssistantMessage, echo: ChatMessage): boolea
 /** The lookup key of an answer: the ids of its tool calls, or else its text. Different answers may share one. */
 export function turnKey(message: ChatMessage): string {
   const { tool_calls: calls } = message
-  if (calls && calls.length > 0) return calls.map(({ id }) => id).join(' ')
+  if (Array.isArray(calls) && calls.length > 0)
+    return calls.map((call: ChatToolCall | null) => call?.id).join(' ')
   return visibleText(message) ?? ''
 }
 
 /** The message with the arguments that its calls have in the prompt. */
 export function asWritten(message: ChatMessage, prompt: readonly ChatMessage[]): ChatMessage {
-  if (!message.tool_calls?.length || prompt.length === 0) return message
+  if (!Array.isArray(message.tool_calls) || prompt.length === 0) return message
   // Prompts are data of users.
   const written = prompt
     .flatMap(({ tool_calls: calls }) => (Array.isArray(calls) ? calls : []))
-    .filter((call) => typeof call?.function?.arguments === 'string')
+    .filter((call) => hasFunction(call) && typeof call.function.arguments === 'string')
   const calls = message.tool_calls.map((call) => {
     const own = written.find((one) => isSameCall(one, call, true))
     if (own === undefined) return call
@@ -69,7 +72,7 @@ export function asWritten(message: ChatMessage, prompt: readonly ChatMessage[]):
 /** @param ids - false: the calls may have other ids */
 function isSameCall(call: ChatToolCall, echo: ChatToolCall | undefined, ids: boolean): boolean {
   return (
-    echo !== undefined &&
+    hasFunction(echo) &&
     (!ids || call.id === echo.id) &&
     isSameName(call.function, echo.function.name) &&
     isSameArguments(call.function.arguments, echo.function.arguments, ids)
@@ -98,7 +101,13 @@ function jsonForm(value: object): unknown {
   return JSON.parse(JSON.stringify(value))
 }
 
+/** False for calls of other forms, such as those of custom tools, and for what is no call: the policy gets them as they are. */
+export function hasFunction(call: ChatToolCall | null | undefined): call is ChatToolCall {
+  return isJsonObject(call?.function)
+}
+
 function withObjectArguments(call: ChatToolCall): ChatToolCall {
+  if (!hasFunction(call)) return call
   const text: unknown = call.function.arguments
   if (typeof text === 'string' && parseObject(text)) return call
   const object = parseObject(text)

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
+import { hasFunction } from './assistant-turn.ts'
 import type { ChatMessage } from './chat-completion.ts'
 
 /** Servers, tools and frameworks agree on such names. */
@@ -83,14 +84,18 @@ export class CallAliases {
     if (!Array.isArray(calls) || calls.length === 0) return message
     return {
       ...message,
-      tool_calls: calls.map((call) => ({
-        ...call,
-        id: this.#ids?.get(call.id) ?? call.id,
-        function: {
-          ...call.function,
-          name: this.#names?.get(call.function.name) ?? call.function.name,
-        },
-      })),
+      tool_calls: calls.map((call) =>
+        hasFunction(call)
+          ? {
+              ...call,
+              id: this.#ids?.get(call.id) ?? call.id,
+              function: {
+                ...call.function,
+                name: this.#names?.get(call.function.name) ?? call.function.name,
+              },
+            }
+          : call,
+      ),
     }
   }
 

@@ -7,7 +7,7 @@ import {
   visibleText,
 } from './assistant-turn.ts'
 import type { CallAliases } from './call-aliases.ts'
-import type { AssistantMessage, ChatMessage } from './chat-completion.ts'
+import type { AssistantMessage, ChatMessage, ChatToolCall } from './chat-completion.ts'
 
 /** A copy of a plain JSON value that shares its strings. */
 type JsonSnapshot =
@@ -210,7 +210,7 @@ export class ConversationTree {
       if (node.hasOwnIds && node.answer && isEchoOf(node.answer, message, false)) return node
     }
     if (moved === undefined) {
-      for (const { id } of message.tool_calls ?? []) this.#aliases.use(id)
+      for (const id of idsOf(message)) if (id !== undefined) this.#aliases.use(id)
       const written = asWritten(message, this.#prompt)
       return child(parent, toWireAssistant(this.#aliases.toPolicy(written)))
     }
@@ -270,23 +270,28 @@ function wasSaidInTurn(text: string | undefined, end: MessageNode): boolean {
  */
 function inOrderOfCalls(messages: readonly ChatMessage[]): readonly ChatMessage[] {
   let ordered: ChatMessage[] | undefined
-  for (const [at, { role, tool_calls: calls }] of messages.entries()) {
-    if (role !== 'assistant' || !Array.isArray(calls) || calls.length < 2) continue
-    const places = new Map(calls.map(({ id }, place) => [id, place]))
+  for (const [at, message] of messages.entries()) {
+    const ids = idsOf(message)
+    if (message.role !== 'assistant' || ids.length < 2) continue
+    const places = new Map(ids.map((id, place) => [id, place]))
     let end = at + 1
     while (messages[end]?.role === 'tool') end += 1
     const results = messages.slice(at + 1, end)
-    const placeOf = ({ tool_call_id: id = '' }: ChatMessage): number =>
-      places.get(id) ?? calls.length
+    const placeOf = ({ tool_call_id: id = '' }: ChatMessage): number => places.get(id) ?? ids.length
     const isOrdered = results.every(
       (result, n) => n === 0 || placeOf(results[n - 1] as ChatMessage) <= placeOf(result),
     )
     // Calls of one id cannot be told apart.
-    if (isOrdered || places.size < calls.length) continue
+    if (isOrdered || places.size < ids.length) continue
     ordered ??= [...messages]
     ordered.splice(at + 1, results.length, ...results.toSorted((a, b) => placeOf(a) - placeOf(b)))
   }
   return ordered ?? messages
+}
+
+/** The ids of the tool calls of a message, which may have anything in their place. */
+function idsOf({ tool_calls: calls }: ChatMessage): (string | undefined)[] {
+  return Array.isArray(calls) ? calls.map((call: ChatToolCall | null) => call?.id) : []
 }
 
 /** The conversation from its start to `node`. */

@@ -379,6 +379,24 @@ describe('a turn of the policy that a framework sends back', () => {
   )
 })
 
+it('sends calls of other forms as the agent has them, before and behind answers of the policy', async () => {
+  const custom = { id: 'c1', type: 'custom', custom: { name: 'sql', input: 'SELECT 1' } }
+  const results = [{ role: 'tool', tool_call_id: 'c1', content: '1' }]
+  const examples = [[custom], [custom, { ...custom, id: 'c2' }], [null, {}], 'none'].flatMap(
+    (calls) => [{ role: 'assistant', content: null, tool_calls: calls }, ...results],
+  ) as ChatMessage[]
+  // An answer with a name that the agent gets under another one.
+  const { policy, client } = await conversation({ tool_calls: [toolCall('c1', '{}', 'a b')] })
+  const { choices } = await client.complete({ messages: [prompt, ...examples] })
+  await client.complete({ messages: [prompt, ...examples, choices[0]?.message as ChatMessage] })
+  expect(sentMessages(policy, 1)).toEqual([prompt, ...examples])
+  expect(sentMessages(policy, 2)).toMatchObject([
+    prompt,
+    ...examples,
+    { tool_calls: [{ id: 'c1', function: { name: 'a b' } }] },
+  ])
+})
+
 it('joins text parts of assistant messages only: other roles go out untouched', async () => {
   const { policy, client } = await conversation()
   const parts = [
