@@ -93,7 +93,7 @@ export const answerMutations: readonly Mutation[] = [
   {
     name: 'an id of the prompt may be used again',
     file: 'packages/core/src/policy/conversation-tree.ts',
-    from: '      for (const { id } of message.tool_calls ?? []) this.#aliases.use(id)\n',
+    from: '      for (const id of idsOf(message)) if (id !== undefined) this.#aliases.use(id)\n',
     to: '',
     tests: calls,
   },
@@ -205,7 +205,7 @@ export const answerMutations: readonly Mutation[] = [
   {
     name: 'results of tools stay in the order of the framework',
     file: 'packages/core/src/policy/conversation-tree.ts',
-    from: '    if (isOrdered || places.size < calls.length) continue',
+    from: '    if (isOrdered || places.size < ids.length) continue',
     to: '    if (isOrdered || places.size > 0) continue',
     tests: ['packages/core/test/policy/result-order.test.ts'],
   },
