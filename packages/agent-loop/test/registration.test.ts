@@ -332,7 +332,7 @@ describe('the end of a registration', () => {
   })
 
   it('comes with the drain also between two attempts, and none starts afterwards', async () => {
-    const later: Verdict = (response) => void response.writeHead(503, { 'retry-after': '60' }).end()
+    const later: Verdict = (response) => void response.writeHead(503, { 'retry-after': '30' }).end()
     const platform = await startPlatform(later)
     await using running = await startApp({ apiKey })
     const failure = failureOf(register(running, platform))
