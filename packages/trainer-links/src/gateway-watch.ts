@@ -10,7 +10,7 @@ import {
   pathOf,
   type GatewayRollout,
 } from './gateway-rollout.ts'
-import type { TrainerClient } from './trainer-client.ts'
+import { statusOf, type TrainerClient } from './trainer-client.ts'
 
 /** A rollout of this worker, from before its claim until its outcome has been delivered. */
 export interface HeldRollout {
@@ -88,10 +88,23 @@ export class GatewayWatch {
     const listed = gatewayRollouts(await client.send({ method: 'GET', path }, this.#closing.signal))
     const running = new Set(listed.map(({ id }) => id))
     for (const rollout of listed) {
-      if (!held.has(rollout.id) && this.#isAbandoned(rollout)) await this.#endAbandoned(rollout)
+      if (held.has(rollout.id) || !this.#isAbandoned(rollout)) continue
+      await this.#alone(rollout.id, () => this.#endAbandoned(rollout))
     }
     for (const one of held.values()) {
-      if (one.claimedAt < requestedAt && !running.has(one.rollout.id)) await this.#check(one)
+      if (one.claimedAt >= requestedAt || running.has(one.rollout.id)) continue
+      await this.#alone(one.rollout.id, () => this.#check(one))
+    }
+  }
+
+  /** An error of one rollout must not keep the others from being ended or stopped: the next poll tries it again. */
+  async #alone(id: string, look: () => Promise<void>): Promise<void> {
+    try {
+      await look()
+    } catch (error) {
+      this.#closing.signal.throwIfAborted()
+      const line = { rollout_id: id, error: errorMessage(error) }
+      this.#options.logger.debug(line, 'a running rollout could not be checked')
     }
   }
 
@@ -106,17 +119,23 @@ export class GatewayWatch {
   async #endAbandoned({ id, attempt = '' }: GatewayRollout): Promise<void> {
     const { client, logger } = this.#options
     const message = 'The worker that executed it has exited.'
-    logger.warn({ rollout_id: id }, 'an abandoned rollout is ended, so that its trainer continues')
     const end = { kind: 'failed', category: 'agent_error', message } as const
-    await client.report(patch(id, finalStatus(end, attempt)), this.#closing.signal)
+    await client.send(patch(id, finalStatus(end, attempt)))
+    logger.warn({ rollout_id: id }, 'an abandoned rollout was ended, so that its trainer continues')
   }
 
   /** A rollout that is not in the list may also have been claimed after it was fetched. */
   async #check(one: HeldRollout): Promise<void> {
     const { client, held } = this.#options
     const { id } = one.rollout
-    const found = await client.report({ method: 'GET', path: pathOf(id) }, this.#closing.signal)
-    const state = found === undefined ? undefined : gatewayRollout(found).state
+    const request = { method: 'GET', path: pathOf(id) } as const
+    const state = await client.send(request, this.#closing.signal).then(
+      (found) => gatewayRollout(found).state,
+      (error: unknown) => {
+        if (statusOf(error) !== 404) throw error
+        return undefined
+      },
+    )
     const isOpen = state === 'running' || state === 'queuing'
     if (held.get(id) === one && !isOpen) one.withdrawn.resolve()
   }

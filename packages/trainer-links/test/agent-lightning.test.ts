@@ -1,7 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import type { RolloutGroup } from '@osmosis/core'
-import type { FakeAgentLightning } from '../../../test/kit/trainers/index.ts'
+import type {
+  FakeAgentLightning,
+  TrainerFault,
+  TrainerFaults,
+} from '../../../test/kit/trainers/index.ts'
 import type { AgentLightningOptions } from '@osmosis/trainer-links'
 import {
   startPolicyEndpoint,
@@ -280,6 +284,31 @@ describe('workers', () => {
     expect(fake.rollout(id).updatedAt - claimedAt).toBeGreaterThan(1)
     expect(fake.trained()).toEqual([])
   })
+
+  test.each<TrainerFault>([422, 500])(
+    'end an abandoned rollout although the gateway refuses the end of another (%i)',
+    async (fault) => {
+      const faults: TrainerFaults = ({ method, path }) =>
+        method === 'PATCH' && path.endsWith('/refused') && isClaimed ? fault : undefined
+      let isClaimed = false
+      const rollouts = ['refused', 'abandoned'].map((id) => ({
+        id,
+        input: row(),
+        timeoutSeconds: 0,
+      }))
+      const { fake, ids } = await gateway(rollouts, { faults })
+      const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' }
+      const claim = JSON.stringify({ status: { state: 'running', last_attempt_id: '0' } })
+      for (const id of ids) {
+        await fetch(`${fake.url}/api/rollouts/${id}`, { method: 'PATCH', headers, body: claim })
+      }
+      isClaimed = true
+
+      startWorker(fake, plannedAgent(), { abandonedAfterSeconds: 0.1 })
+      await fake.until(() => fake.rollout('abandoned').state === 'failed')
+      expect(fake.rollout('refused').state).toBe('running')
+    },
+  )
 
   test('with a wrong key end with one clear error', async () => {
     const { fake } = await gateway([{ input: row() }])
