@@ -129,18 +129,22 @@ export class WorkerRecord {
     if (report !== undefined) this.#add(request, { ...report, durationMs })
   }
 
-  /** Writes what is pending. */
+  /**
+   * Writes what is pending.
+   *
+   * @throws OsmosisError with code `storage_error` when the journal could not be written; everything is closed then, too
+   */
   async close(): Promise<void> {
     await this.#last
-    for (const step of this.#open.values()) {
-      await this.#write(step)
-      await step.close()
+    try {
+      for (const step of this.#open.values()) await this.#end(step)
+      const endedAt = new Date().toISOString()
+      const reason = 'The worker has ended.'
+      await this.#append({ kind: 'end', step: this.#records.size, reason, endedAt })
+    } finally {
+      await this.#journal.close()
+      await this.#lock.release()
     }
-    const endedAt = new Date().toISOString()
-    const reason = 'The worker has ended.'
-    await this.#append({ kind: 'end', step: this.#records.size, reason, endedAt })
-    await this.#journal.close()
-    await this.#lock.release()
   }
 
   /** One after the other: rows, attempts and steps are numbered in the order in which rollouts end. */
@@ -222,7 +226,8 @@ export class WorkerRecord {
   }
 
   async #stepOf(version: string): Promise<RecordedStep> {
-    const number = this.#numbers.get(version) ?? this.#numbers.size + 1
+    // Not their number: a step whose run could not be created leaves a gap.
+    const number = this.#numbers.get(version) ?? Math.max(0, ...this.#numbers.values()) + 1
     const isNew = !this.#numbers.has(version)
     this.#numbers.set(version, number)
     const known = this.#open.get(number)
@@ -233,8 +238,7 @@ export class WorkerRecord {
     const [oldest] = this.#open.values()
     if (this.#open.size > openSteps && oldest !== undefined) {
       this.#open.delete(oldest.step)
-      await this.#write(oldest)
-      await oldest.close()
+      await this.#end(oldest)
     }
     return opened
   }
@@ -253,19 +257,34 @@ export class WorkerRecord {
       if (record !== undefined && storedAt <= Date.parse(record.endedAt)) continue
       const step = await this.#openStep(number, version)
       step.isChanged = true
-      await this.#write(step)
-      await step.close()
+      await this.#end(step)
     }
   }
 
-  /** Writes the record of a step, again when rollouts ended since. */
+  /** Writes the record of a step and closes its run. An error is a problem of this step alone. */
+  async #end(step: RecordedStep): Promise<void> {
+    try {
+      try {
+        await this.#write(step)
+      } finally {
+        await step.close()
+      }
+    } catch (error) {
+      this.#options.onProblem(`${stepName(step.step)} is not recorded: ${errorMessage(error)}`)
+    }
+  }
+
+  /**
+   * Writes the record of a step, again when rollouts ended since. Where that fails, its journal has reported why: rollouts are
+   * stored in their run all the same, from which the next process writes the record.
+   */
   async #write(step: RecordedStep): Promise<void> {
     if (!step.isChanged) return
     const earlier = [...this.#records.values()].filter((record) => record.step < step.step)
     const record = step.record(earlier.toSorted((a, b) => a.step - b.step))
     step.isChanged = false
     this.#records.set(step.step, record)
-    await this.#append(record)
+    await this.#append(record).catch(() => {})
   }
 
   async #append(record: JournalRecord): Promise<void> {

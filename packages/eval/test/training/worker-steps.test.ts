@@ -1,7 +1,14 @@
+import { rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { requireRolloutContext } from '@osmosis/core'
-import { openRun, readTrainingJournal, trainingRuns, WorkerRecord } from '@osmosis/eval'
+import {
+  openRun,
+  readTrainingJournal,
+  trainingJournalFile,
+  trainingRuns,
+  WorkerRecord,
+} from '@osmosis/eval'
 import type { StepRecord } from '@osmosis/eval/analysis'
 import { LocalBackend, runToEnd, withStages } from '@osmosis/server/execution'
 import {
@@ -23,20 +30,23 @@ interface Task {
   readonly metadata?: Readonly<Record<string, unknown>>
 }
 
-/** Records these rollouts, one after the other, and returns the steps of the journal. */
-async function recorded(folder: string, tasks: readonly Task[]): Promise<readonly StepRecord[]> {
+/** Opens the record of a folder, which adds to these problems. */
+function opened(folder: string, problems: string[]): Promise<WorkerRecord> {
+  return WorkerRecord.open({
+    folder,
+    trainer: 'another trainer',
+    rollout: 'rollout',
+    onProblem: (problem) => void problems.push(problem),
+  })
+}
+
+/** Runs these rollouts, one after the other. */
+async function runTasks(record: WorkerRecord, tasks: readonly Task[]): Promise<void> {
   let version = 0
   const policy = await startPolicyEndpoint((response) => {
     const model = `policy-${version}`
     const said = { ...chunk({ role: 'assistant', content: 'yes' }), model }
     sendStream(response, eventStream(said, { ...chunk({}, 'stop'), model }))
-  })
-  const problems: string[] = []
-  const record = await WorkerRecord.open({
-    folder,
-    trainer: 'another trainer',
-    rollout: 'rollout',
-    onProblem: (problem) => void problems.push(problem),
   })
   let reward = 0
   const backend = withStages(
@@ -56,11 +66,22 @@ async function recorded(folder: string, tasks: readonly Task[]): Promise<readonl
     const ids = { rolloutId: `r${task.version}-${at}`, chatCompletionsUrl: policy.url }
     await runToEnd(backend, request({ ...ids, initialMessages, label, metadata }))
   }
-  await record.close()
-  expect(problems).toEqual([])
+}
+
+function stepsOf(folder: string): readonly StepRecord[] {
   const steps = readTrainingJournal(folder).filter((one) => one.kind === 'step')
   // A later record of a step replaces it.
   return [...new Map(steps.map((step) => [step.step, step])).values()]
+}
+
+/** Records these rollouts, and returns the steps of the journal. */
+async function recorded(folder: string, tasks: readonly Task[]): Promise<readonly StepRecord[]> {
+  const problems: string[] = []
+  const record = await opened(folder, problems)
+  await runTasks(record, tasks)
+  await record.close()
+  expect(problems).toEqual([])
+  return stepsOf(folder)
 }
 
 it('attempts with the same prompt and label are attempts at one row, whatever else is sent', async () => {
@@ -128,4 +149,40 @@ it('each version is a step that knows the steps before it, also those of an earl
   expect(keys).toEqual(steps.map(() => keys[0]))
   const collapsed = steps.filter(({ alarms }) => alarms.some((text) => text.includes('collapses')))
   expect(collapsed.map(({ step }) => step)).toEqual([6, 7, 8])
+})
+
+it('rollouts are stored while the journal cannot be written, and the next process records their steps', async () => {
+  const folder = await temporaryFolder()
+  const problems: string[] = []
+  const interrupted = await opened(folder, problems)
+  await rm(trainingJournalFile(folder))
+  const versions = [0, 1, 1, 2, 3, 4, 0, 1]
+  await runTasks(
+    interrupted,
+    versions.map((version) => ({ version, reward: 1 })),
+  )
+  await expect(interrupted.close()).rejects.toMatchObject({ code: 'storage_error' })
+  expect(problems).toEqual([expect.stringContaining('was removed')])
+
+  await recorded(folder, [])
+  const steps = stepsOf(folder).toSorted((a, b) => a.step - b.step)
+  expect(steps.map(({ step, rollouts }) => [step, rollouts.rollouts])).toEqual([
+    [1, 2],
+    [2, 3],
+    [3, 1],
+    [4, 1],
+    [5, 1],
+  ])
+})
+
+it('a step that is missing does not make another version one with a later step', async () => {
+  const folder = await temporaryFolder()
+  const tasks = [0, 1, 2].map((version) => ({ version, reward: 1 }))
+  await recorded(folder, tasks)
+  await rm(path.join(trainingRuns(folder), 'step-0002'), { recursive: true })
+  await recorded(folder, [{ version: 3, reward: 1 }])
+  const third = await openRun(path.join(trainingRuns(folder), 'step-0003'))
+  const fourth = await openRun(path.join(trainingRuns(folder), 'step-0004'))
+  expect(third.sortedEvents.map(({ versions }) => versions)).toEqual([['policy-2']])
+  expect(fourth.sortedEvents.map(({ versions }) => versions)).toEqual([['policy-3']])
 })
