@@ -1,3 +1,5 @@
+import path from 'node:path'
+
 import { expect, it } from 'vitest'
 
 import { temporaryFolder } from '../../../test/kit/index.ts'
@@ -42,8 +44,11 @@ it('a plan needs no learner, and warns where its program is missing', async () =
     return stderr
   }
   expect(await planned(withoutUv)).toContain(`warning: this training cannot start here. ${missing}`)
-  expect(await planned(withoutUv, '--python', '/nowhere/python')).toContain(
-    'warning: this training cannot start here. /nowhere/python does not exist. Check --python',
-  )
+  const throughFile = path.join(import.meta.filename, 'python')
+  for (const python of ['/nowhere/python', throughFile]) {
+    expect(await planned(withoutUv, '--python', python)).toContain(
+      `warning: this training cannot start here. ${python} does not exist. Check --python`,
+    )
+  }
   expect(await planned({})).not.toContain('warning')
 })

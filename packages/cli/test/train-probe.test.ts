@@ -89,6 +89,11 @@ it.each([
     async () => '/nowhere/python',
     /\/nowhere\/python does not exist\. Check/,
   ],
+  [
+    'a path through a file',
+    async () => path.join(await modelWith({ python: '' }), 'python/bin/python'),
+    /python\/bin\/python does not exist\. Check/,
+  ],
   ['a folder', () => temporaryFolder(), /is a folder: pass --python .*\/bin\/python/],
   [
     'a file that cannot run',

@@ -1,7 +1,7 @@
 import { parseJson } from '@osmosis/core/http'
-import { spawn, type ChildProcess } from 'node:child_process'
+import { spawn, type ChildProcess, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { createWriteStream, statSync } from 'node:fs'
+import { createWriteStream, existsSync, statSync } from 'node:fs'
 import { once } from 'node:events'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
@@ -168,9 +168,8 @@ export async function learnerProgramProblem(
   env: NodeJS.ProcessEnv,
 ): Promise<string | undefined> {
   const command = python ?? 'uv'
-  const child = spawn(command, ['--version'], { stdio: 'ignore', env })
   try {
-    await once(child, 'exit')
+    await once(spawn(command, ['--version'], { stdio: 'ignore', env }), 'exit')
     return undefined
   } catch (error) {
     return unusable(command, error)
@@ -198,15 +197,18 @@ function launch(
           ['run', ...(options.log ?? []).flatMap((name) => ['--with', name]), '--script', ...args],
         ]
       : [python, args]
-  const child = spawn(command, commandArgs, {
-    stdio: ['pipe', 'pipe', 'pipe'],
-    env: {
-      ...process.env, // oxlint-disable-line node/no-process-env -- the default environment of a child
-      OSMOSIS_LEARNER_KEY: apiKey,
-      PYTHONUNBUFFERED: '1',
-    },
-    signal,
-  })
+  const env = {
+    ...process.env, // oxlint-disable-line node/no-process-env -- the default environment of a child
+    OSMOSIS_LEARNER_KEY: apiKey,
+    PYTHONUNBUFFERED: '1',
+  }
+  let child: ChildProcessWithoutNullStreams
+  try {
+    child = spawn(command, commandArgs, { stdio: ['pipe', 'pipe', 'pipe'], env, signal })
+  } catch (error) {
+    // Not all errors are events of the child: a path through a file is one that is thrown.
+    throw new OsmosisError('learner_error', unusable(command, error), { cause: error })
+  }
   // The learner ends when its input does, which a kill of this process causes, too.
   child.stdin.on('error', () => {})
   const lines = lastLines(child, options.logFile)
@@ -335,12 +337,12 @@ const uvRepair =
 
 /** Why a program cannot be run, and what to do. */
 function unusable(command: string, error: unknown): string {
-  const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT'
+  const isMissing = ['ENOENT', 'ENOTDIR'].includes(String((error as NodeJS.ErrnoException).code))
   if (command !== 'uv') {
     if (isMissing) {
       return `${command} does not exist. Check --python, or leave it out: then uv installs one for the learner.`
     }
-    if (statSync(command, { throwIfNoEntry: false })?.isDirectory() === true) {
+    if (existsSync(command) && statSync(command).isDirectory()) {
       return `${command} is a folder: pass --python ${path.join(command, 'bin/python')}`
     }
     return `${command} cannot be run (${errorMessage(error)}): pass --python with a program, or make it one: chmod +x ${command}`
