@@ -94,6 +94,21 @@ describe('what ends a rollout', () => {
     },
   )
 
+  it('is a completion that says cancelled after one that said success', async () => {
+    const running = controller.run({ initialMessages: [] })
+    const order = await server.order(0)
+    await complete(order)
+    expect(await complete(order, { status: 'cancelled', err_message: 'too late' })).toStrictEqual(
+      ok,
+    )
+    expect(await running).toMatchObject({
+      status: 'cancelled',
+      samples: new Map(),
+      errorMessage: 'too late',
+      completion: { status: 'success' },
+    })
+  })
+
   it('stays that a rollout was cancelled, whatever its grader says afterwards', async () => {
     const running = controller.run({ initialMessages: [] })
     const order = await server.order(0)

@@ -226,8 +226,10 @@ function callbackRoutes(sessions: WorkflowSessions, key: string): Routes {
     const isEnd = body.status === 'cancelled' || typeof session !== 'object'
     if (isEnd || !session.state.graded) {
       const known = await sessions.conclude(rolloutId, callback, (facts, state) => {
-        const completion = (state.completion ??= toCompletionReport(body))
-        return ungradedOutcome({ ...facts, completion, gradingMs: null }, completion)
+        const ending = toCompletionReport(body)
+        // A rollout that is cancelled while it is graded may have reported a success before.
+        const completion = (state.completion ??= ending)
+        return ungradedOutcome({ ...facts, completion, gradingMs: null }, ending)
       })
       return acknowledge(c, known)
     }
