@@ -14,7 +14,12 @@ import { digestFolder } from '../files/folder-digest.ts'
 import { lossScales, surrogateOf } from '../batch/loss-scales.ts'
 import type { LearnerIdentity } from '../loop/same-training.ts'
 import type { BatchSequence, Learner, TrainingBatch, UpdateSettings } from '../learner.ts'
-import { startLearner, type LearnerFacts, type LearnerProcessOptions } from './learner-process.ts'
+import {
+  startLearner,
+  type LearnerFacts,
+  type LearnerProcess,
+  type LearnerProcessOptions,
+} from './learner-process.ts'
 
 /** A learner on this machine, in a Python process of its own. */
 export interface LocalLearner extends Learner {
@@ -76,7 +81,7 @@ export async function openLocalLearner(
   known?: LearnerIdentity,
 ): Promise<LocalLearner> {
   const server = await startLearner(options)
-  const identity = known ?? (await localLearnerIdentity(options, server.facts))
+  const identity = known ?? (await identityOf(options, server))
   const { url, apiKey } = server
   const upstream = upstreamPolicy({ baseUrl: `${url}/v1`, apiKey, model: 'policy' })
   const policy: PolicyModel = {
@@ -149,6 +154,19 @@ export async function openLocalLearner(
       await transport.close()
       await server.close()
     },
+  }
+}
+
+/** Closes the learner where its identity cannot be read, because no caller could. */
+async function identityOf(
+  options: LearnerProcessOptions,
+  server: LearnerProcess,
+): Promise<LearnerIdentity> {
+  try {
+    return await localLearnerIdentity(options, server.facts)
+  } catch (error) {
+    await server.close()
+    throw error
   }
 }
 
