@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
 import { errorMessage } from '@osmosis/core'
 import { FakeTinker, type TinkerAnswer } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
@@ -109,6 +111,20 @@ it.each([429, 503, 425])('waits as long as a %d says', async (status) => {
   service.next('optim_step', { status, ...soon }, { status, headers: { 'retry-after': '0' } })
   await client.call('optim_step', { model_id: modelId, seq_id: 1, adam_params: {} })
   expect(routes(service)).toEqual([...Array(3).fill('optim_step'), 'retrieve_future'])
+})
+
+it('does not send a request again at once that is to wait for longer than a timer of Node.js can', async () => {
+  const { service, client } = await opened()
+  const headers = { 'retry-after': String(30 * 24 * 3600) }
+  service.next('optim_step', ...Array.from({ length: 9 }, () => ({ status: 429, headers })))
+  const abort = new AbortController()
+  const { signal } = abort
+  const waiting = client.post('optim_step', {}, { signal }).catch(errorMessage)
+  await service.until(() => routes(service).includes('optim_step'))
+  await sleep(200)
+  abort.abort(new Error('enough'))
+  expect(await waiting).toBe('enough')
+  expect(routes(service)).toEqual(['optim_step'])
 })
 
 it.each([

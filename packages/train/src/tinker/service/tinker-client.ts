@@ -1,7 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
-import { createTransport, parseJson, retryAfterMs, type Transport } from '@osmosis/core/http'
+import { createTransport, parseJson, retryAfterMs, wait, type Transport } from '@osmosis/core/http'
 import { boundedBytes } from '@osmosis/protocol/http'
 
 import type { ForwardBackward } from './tinker-data.ts'
@@ -32,6 +30,8 @@ const longestAnswer = 512 * 1024 * 1024
 const mostRetries = 8
 /** Between two looks for a result, if a service answers at once that it is not there. */
 const pauseMs = 100
+/** Longest wait before a request is sent again, whatever its answer asks for. Milliseconds. */
+const mostPauseMs = 60_000
 
 const decoders: Readonly<Record<string, (message: Buffer) => unknown>> = {
   asample: decodeSample,
@@ -97,8 +97,8 @@ export class TinkerClient {
         const isRefused = error.status === 429 || error.status === 503
         const canPass = isRepeatable ? isLost || error.status !== undefined : isRefused
         if (!canPass || !this.#transport.isTransient(error)) throw error
-        const requested = error.retryAfterMs
-        await pause(requested ?? Math.min(30_000, 250 * 2 ** attempt), signal)
+        const requested = error.retryAfterMs ?? Math.min(30_000, 250 * 2 ** attempt)
+        await wait(Math.min(requested, mostPauseMs), signal)
       }
     }
   }
@@ -141,7 +141,7 @@ export class TinkerClient {
         { signal, resultOf: route },
       )
       if (answer['type'] === 'try_again') {
-        await pause(pauseMs, signal ?? this.#closed.signal)
+        await wait(pauseMs, signal ?? this.#closed.signal)
         continue
       }
       const failure = answer['error'] ?? answer['error_message']
@@ -228,11 +228,6 @@ export class TinkerClient {
     const text = typeof reason === 'string' ? reason : JSON.stringify(reason)
     return this.#apiKey ? text.replaceAll(this.#apiKey, '[the key]') : text
   }
-}
-
-/** @throws the reason of the signal */
-async function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-  await sleep(milliseconds, undefined, { signal }).catch(() => signal.throwIfAborted())
 }
 
 /** The service lost a result: the original request is sent again. */
