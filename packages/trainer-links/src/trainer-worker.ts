@@ -117,6 +117,9 @@ export async function runTrainerWorker(options: TrainerWorkerOptions): Promise<W
   return new TrainerWorker(options).run()
 }
 
+/** Longest interval of a timer of Node.js, 24.8 days; one with a longer one fires all the time. */
+const maxTimerMs = 2 ** 31 - 1
+
 interface RunningTask {
   task: TrainerTask
   /** What cancelled it; undefined while nothing has. */
@@ -146,7 +149,8 @@ class TrainerWorker {
     const onAbort = (): void => this.#ending.abort()
     if (signal?.aborted) onAbort()
     signal?.addEventListener('abort', onAbort, { once: true })
-    const summary = setInterval(() => this.#logSummary('so far'), summarySeconds * 1000)
+    const summaryMs = Math.min(summarySeconds * 1000, maxTimerMs)
+    const summary = setInterval(() => this.#logSummary('so far'), summaryMs)
     try {
       await this.#take()
       await this.#drain()

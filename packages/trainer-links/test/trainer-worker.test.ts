@@ -1,3 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { runTrainerWorker, type TrainerLink } from '@osmosis/trainer-links'
+import { recordingLogger, type LogLine } from '../../../test/kit/index.ts'
 import { RecordedSpans } from '../../../test/kit/recorded-spans.ts'
 import { expect, test } from 'vitest'
 
@@ -82,6 +86,23 @@ test.each([0, -1, 1.5, Number.NaN])('a worker that may run %d at a time is refus
     code: 'invalid_config',
     message: `concurrency must be a whole number of at least 1, got ${n}.`,
   })
+})
+
+test('a worker whose figures are wanted at its end alone does not log them before', async () => {
+  const log: LogLine[] = []
+  const link: TrainerLink = {
+    name: 'a trainer',
+    claim: async () => {
+      await sleep(50)
+      return null
+    },
+    complete: async () => {},
+    [Symbol.asyncDispose]: async () => {},
+  }
+  const { backend } = plannedAgent()
+  const options = { backend, link, concurrency: 1, logger: recordingLogger(log) }
+  await runTrainerWorker({ ...options, summarySeconds: Number.POSITIVE_INFINITY })
+  expect(log.map(({ message }) => message)).toEqual(['rollouts for a trainer, in all'])
 })
 
 test('a worker logs once that step rewards do not reach its trainer', async () => {
