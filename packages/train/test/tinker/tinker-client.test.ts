@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { errorMessage } from '@osmosis/core'
 import { FakeTinker, type TinkerAnswer } from '../../../../test/kit/index.ts'
-import { expect, it, onTestFinished } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 
 import { TinkerClient } from '../../src/tinker/service/tinker-client.ts'
 
@@ -104,6 +104,17 @@ it('gives up a result that does not come within its patience', async () => {
     code: 'learner_error',
     message: expect.stringContaining('has not finished optim_step (request 2) in 0.002 minutes'),
   })
+})
+
+it('does not count a change of the clock of this machine as patience', async () => {
+  const { service, client, modelId } = await opened()
+  service.next('retrieve_future', ...notReady.slice(0, 2))
+  vi.useFakeTimers({ toFake: ['Date'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const saving = client.call('save_weights', { model_id: modelId, seq_id: 1, path: 'a' })
+  await service.until(() => routes(service).includes('retrieve_future'))
+  vi.setSystemTime(Date.now() + 3_600_000)
+  expect(await saving).toEqual({ path: `tinker://${modelId}/weights/a` })
 })
 
 it.each([429, 503, 425])('waits as long as a %d says', async (status) => {

@@ -110,7 +110,7 @@ export class TinkerClient {
     options: Pick<RequestOptions, 'signal' | 'isRepeatable'> = {},
   ): Promise<Json> {
     const { signal, isRepeatable = true } = options
-    const deadline = Date.now() + this.#patienceMs
+    const deadline = performance.now() + this.#patienceMs
     for (let attempt = 0; ; attempt += 1) {
       const future = await this.post(route, body, options)
       try {
@@ -134,7 +134,7 @@ export class TinkerClient {
     { deadline, signal }: { readonly deadline: number; readonly signal: AbortSignal | undefined },
   ): Promise<Json> {
     if (typeof id !== 'string') throw unexpected(route, 'it has no request_id')
-    while (Date.now() < deadline) {
+    while (performance.now() < deadline) {
       const answer = await this.post(
         'retrieve_future',
         { request_id: id },
