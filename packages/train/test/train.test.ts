@@ -167,6 +167,17 @@ it('refuses to continue with other settings, and names them', async () => {
   expect(more.steps).toHaveLength(2)
 })
 
+it.each([0, -1, 1.5])(
+  'refuses to retain %d checkpoints, because it continues from the last',
+  async (n) => {
+    const refused = { ...quickOptions(await temporaryFolder(), 1), keepCheckpoints: n }
+    await expect(train(refused)).rejects.toMatchObject({
+      code: 'invalid_config',
+      message: `Cannot train: keepCheckpoints: must be a positive integer, got ${n}.`,
+    })
+  },
+)
+
 it('removes checkpoints but the last and the best', async () => {
   const folder = await temporaryFolder()
   // The second step is the best, and it was made by what the first one had trained.

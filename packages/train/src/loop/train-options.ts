@@ -79,7 +79,7 @@ export interface TrainOptions {
   }
   /** Steps between checkpoints. Default: 1. */
   readonly checkpointEvery?: number
-  /** How many of the last checkpoints are retained, beside the best. Default: 3. */
+  /** How many of the last checkpoints are retained, beside the best; at least 1. Default: 3. */
   readonly keepCheckpoints?: number
   /** Decides the order of the rows and of the sequences, and seeds the answers. Default: 0. */
   readonly seed?: number
@@ -134,11 +134,11 @@ export const defaultUpdate: UpdateSettings = {
 
 /** @throws OsmosisError with code `invalid_config` for numbers that no training can have */
 export function assertOptions(options: TrainOptions): void {
-  const { rows, steps, rowsPerStep = 1, attempts = 8 } = options
+  const { rows, steps, rowsPerStep = 1, attempts = 8, keepCheckpoints = 3 } = options
   const problem =
     rows.length === 0
       ? 'rows: at least one row is needed'
-      : Object.entries({ steps, rowsPerStep, attempts })
+      : Object.entries({ steps, rowsPerStep, attempts, keepCheckpoints })
           .filter(([, value]) => !Number.isSafeInteger(value) || value < 1)
           .map(([name, value]) => `${name}: must be a positive integer, got ${value}`)[0]
   if (problem !== undefined) throw new OsmosisError('invalid_config', `Cannot train: ${problem}.`)
