@@ -238,6 +238,14 @@ describe('run', () => {
     }
   })
 
+  it('says where no server answers without the credentials of its URL', async () => {
+    const url = 'http://user:secret@127.0.0.1:1'
+    await using controller = await createController({ policy, server: { url } })
+    await expect(controller.run({ initialMessages: [] })).rejects.toThrow(
+      'POST http://127.0.0.1:1/rollout got no answer: ',
+    )
+  })
+
   it('keeps the result of a rollout whose admission got lost on the way', async () => {
     await using server = await startRolloutServer(async (order) => {
       await grade(order)

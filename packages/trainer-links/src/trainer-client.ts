@@ -53,11 +53,18 @@ export class TrainerClient {
   constructor(options: TrainerClientOptions) {
     const { name, url, apiKey } = options
     if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-      // Without a login.
-      const shown = url.replace(/^.*@/s, '')
+      // With an @ it may hold credentials.
+      const shown = url.includes('@') ? '' : `: "${url}"`
       throw new OsmosisError(
         'invalid_config',
-        `The URL of the ${name} is not an http or https URL: "${shown}". Write it like http://127.0.0.1:8080.`,
+        `The URL of the ${name} is not an http or https URL${shown}. Write it like http://127.0.0.1:8080.`,
+      )
+    }
+    const { username, password, search, hash } = new URL(url)
+    if (username || password || search || hash) {
+      throw new OsmosisError(
+        'invalid_config',
+        `The URL of the ${name} must have no credentials, query and fragment. Write it like http://127.0.0.1:8080, and pass a key as apiKey, or in OSMOSIS_TRAINER_KEY for \`osmosis worker\`.`,
       )
     }
     assertApiKey(apiKey)
