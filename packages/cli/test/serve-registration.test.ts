@@ -308,7 +308,7 @@ describe('osmosis serve --register refuses', () => {
     [
       'is of another version',
       { ...login(), version: 3 },
-      'its version is neither 1 nor 2. Upgrade osmosis',
+      'its version is 3, and this command reads 1 and 2. Upgrade osmosis',
     ],
     ['is not JSON', `{"access_token": ${token}`, 'cannot be used: it is not a JSON object. Log in'],
     ['is not an object', `["${token}"]`, 'cannot be used: it is not a JSON object. Log in'],
