@@ -342,6 +342,36 @@ describe('a run in progress', () => {
     expect(document.columns.reward[0]).toBe(0.5)
   })
 
+  it('shows no grade of a rollout for the one that has taken its place', async () => {
+    const { root, client } = await airlineViewer()
+    const stop = new AbortController()
+    onTestFinished(() => stop.abort())
+    const events = eventsOf(root).map((event) => ({
+      ...event,
+      sample_place: event.trajectory_place,
+    }))
+    writeJournal(root, events)
+    const folder = await openRunFolder(path.join(root, 'airline'))
+    const grades = events.map(({ source_row_index, run_index, rollout_id }) => ({
+      source_row_index,
+      run_index,
+      rollout_id,
+      reward: 0.25,
+      error: null,
+    }))
+    await folder.replaceGrades('strict', grades)
+    const rows = async (): Promise<number> => {
+      const { document } = await client.json<RunAnswer>('/api/runs/airline@strict')
+      return document.columns.row.length
+    }
+    expect(await rows()).toBe(24)
+    const next = (await client.updates('airline@strict', stop.signal)).next()
+    const again = { ...events[0], rollout_id: 'another', reward: 1 } as ItemEvent
+    appendFileSync(path.join(root, 'airline/events.jsonl'), journalLine(again))
+    expect((await next).value).toEqual({ stale: true })
+    expect(await rows()).toBe(23)
+  })
+
   it('says that a run has to be read again when another has taken its name', async () => {
     const { root, client } = await airlineViewer()
     const stop = new AbortController()

@@ -84,7 +84,8 @@ export function isGradable(event: ItemEvent, { inputs }: Pick<RunManifest, 'inpu
 
 /**
  * The events of a run with the rewards of a re-grading. Items that failed before they could be graded are
- * unchanged; other items that the re-grading has not graded are omitted.
+ * unchanged; other items that the re-grading has not graded are omitted. An item that was run again since is one of them: its
+ * grade is that of another rollout.
  */
 export function gradedEvents(
   manifest: RunManifest,
@@ -93,7 +94,7 @@ export function gradedEvents(
 ): ItemEvent[] {
   return [...events].flatMap((event) => {
     const grade = grades.get(itemKey(event))
-    if (grade !== undefined) return [gradedEvent(event, grade)]
+    if (grade?.rollout_id === event.rollout_id) return [gradedEvent(event, grade)]
     return isGradable(event, manifest) ? [] : [event]
   })
 }

@@ -303,6 +303,17 @@ describe('gradedEvents', () => {
     ])
     expect(events[0]).not.toHaveProperty('scores')
   })
+
+  it('has no grade of a rollout for the one that has taken its place', async () => {
+    const run = await storedRun([itemOf(0, 0), itemOf(1, 0)])
+    const grade = { reward: 0, samples: { main: 0 }, error: null }
+    const grades = new Map([
+      ['0.0', { ...reference(0), ...grade, rollout_id: 'an earlier one' }],
+      ['1.0', { ...reference(1), ...grade }],
+    ])
+    const events = gradedEvents(run.manifest, run.sortedEvents, grades)
+    expect(events).toMatchObject([{ row_index: 1, reward: 0 }])
+  })
 })
 
 function reference(row: number): {

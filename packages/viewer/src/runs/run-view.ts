@@ -1,6 +1,7 @@
 import {
   type Grade,
   gradedEvents,
+  itemKey,
   type JournalFollower,
   type JournalVisitor,
   type RunFolder,
@@ -163,26 +164,40 @@ export class RunView {
   /** Resolves to whether the journal was read from its beginning. */
   async #read(onEvent: (event: ItemEvent) => void): Promise<boolean> {
     let isRestarted = false
+    const show = (event: ItemEvent, place: JournalPlace): void => {
+      const graded = this.#graded(event)
+      this.#count(event, graded)
+      // An item that was run again has left the re-grading, which a view that is read from the beginning shows.
+      if (graded.length === 0 && this.#has(event)) isRestarted = true
+      for (const own of graded) {
+        for (const item of appendEvents(this.#document, [own])) {
+          this.#places.set(item, place, own.trajectory_place)
+        }
+        onEvent(own)
+      }
+    }
+    // Of an item that was run again, only the last rollout may be shown, and only an earlier one may have a grade.
+    const last = new Map<string, readonly [ItemEvent, JournalPlace]>()
     const visitor: JournalVisitor = {
       begin: () => {
         isRestarted = true
+        last.clear()
         this.#document = this.#emptyDocument()
         this.#places = new ItemPlaces()
         this.#ungraded = { left: new Set(), unfit: new Set() }
       },
       take: (event, place) => {
-        const graded = this.#graded(event)
-        this.#count(event, graded)
-        for (const own of graded) {
-          for (const item of appendEvents(this.#document, [own])) {
-            this.#places.set(item, place, own.trajectory_place)
-          }
-          onEvent(own)
-        }
+        if (this.#grades === undefined) show(event, place)
+        else last.set(itemKey(event), [event, place])
       },
     }
     await this.#journal.read(visitor)
+    for (const [event, place] of last.values()) show(event, place)
     return isRestarted
+  }
+
+  #has({ source_row_index: row, run_index: attempt }: ItemEvent): boolean {
+    return findItem(this.#document, row, attempt) !== undefined
   }
 
   #emptyDocument(): RunDocument {
