@@ -35,6 +35,10 @@ export function createPolicyFetch(policy: {
       }),
     )
     const answer = policy.stream(body, { signal, headers })
+    // The signal of a request follows that of the caller only until the request, or one that it was made of, is collected.
+    const held = new Set<unknown>([input, request])
+    const letGo = (): void => held.clear()
+    answer.completion.then(letGo, letGo)
     const chunks = answer[Symbol.asyncIterator]()
     const first = chunks.next()
     try {

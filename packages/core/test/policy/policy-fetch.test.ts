@@ -1,3 +1,7 @@
+import { setImmediate } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+
 import { RolloutContext } from '@osmosis/core'
 import {
   answerStream,
@@ -20,6 +24,16 @@ const messages = [{ role: 'user', content: 'hi' }]
 function policyFetch(url: string): typeof fetch {
   const context = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: url, apiKey: 'key' })
   return context.policy('main').fetch
+}
+
+/** Twice, because what a finalizer holds goes with the second one. */
+async function collectGarbage(): Promise<void> {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  for (let times = 0; times < 2; times += 1) {
+    collect()
+    await setImmediate()
+  }
 }
 
 describe('the fetch of a policy client', () => {
@@ -138,6 +152,31 @@ describe('the fetch of a policy client', () => {
     }
     // Three times each, because nothing had been answered.
     expect(policy.requests).toHaveLength(6)
+  })
+
+  it.each([
+    ['one JSON object', false],
+    ['a stream', true],
+  ])('is aborted also after a collection of garbage: %s', async (_, stream) => {
+    const policy = await startPolicyEndpoint((response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(eventStream(chunk({ content: 'a' })).replace('data: [DONE]\n\n', ''))
+    })
+    const abort = new AbortController()
+    const url = `${policy.url}/chat/completions`
+    const init = post({ messages, stream })
+    for (const ask of [
+      async () => policyFetch(policy.url)(url, { ...init, signal: abort.signal }),
+      async () => policyFetch(policy.url)(new Request(url, { ...init, signal: abort.signal })),
+    ]) {
+      const text = (await ask()).text()
+      text.catch(() => {})
+      await collectGarbage()
+      abort.signal.throwIfAborted()
+    }
+    abort.abort(new Error('enough'))
+    const closed = policy.requests.map(async (request) => request.closed)
+    expect(await Promise.all(closed)).toEqual([true, true])
   })
 
   it('closes the socket when the body is cancelled or the request aborted', async () => {
