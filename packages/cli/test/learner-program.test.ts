@@ -1,6 +1,9 @@
+import { mkdirSync, readdirSync } from 'node:fs'
+import { hostname } from 'node:os'
 import path from 'node:path'
 
-import { expect, it } from 'vitest'
+import { lockRun, trainingLock } from '@osmosis/eval'
+import { expect, it, onTestFinished } from 'vitest'
 
 import { temporaryFolder } from '../../../test/kit/index.ts'
 import { inWorkspace, run, workIn } from './in-process.ts'
@@ -52,3 +55,24 @@ it('a plan needs no learner, and warns where its program is missing', async () =
   }
   expect(await planned({})).not.toContain('warning')
 })
+
+it.each([[[]], [['--fresh']]])(
+  'a training that a process writes is neither started again nor renamed: %j',
+  async (flags) => {
+    const out = await temporaryFolder()
+    const folder = path.join(out, 'doors')
+    mkdirSync(folder)
+    const lock = await lockRun(trainingLock(folder))
+    onTestFinished(async () => lock.release())
+    const args = ['train', 'local', 'configs/training/doors.toml', '-o', out, ...flags]
+    const { code, stderr } = await run(args, withoutUv)
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining(`Process ${process.pid} on host ${hostname()}, started at `),
+    ])
+    expect(stderr).toContain(
+      `trains in ${folder}. Wait until it has ended, or pass another --name.`,
+    )
+    expect(readdirSync(out)).toEqual(['doors'])
+  },
+)

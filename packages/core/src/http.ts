@@ -25,6 +25,13 @@ export {
   type Transport,
   type TransportOptions,
 } from './http/transport.ts'
-export { startTimer, untilAborted, wait, withTimeLimit, type LongTimer } from './http/waiting.ts'
+export {
+  startTimer,
+  timeLimit,
+  untilAborted,
+  wait,
+  withTimeLimit,
+  type LongTimer,
+} from './http/waiting.ts'
 export { completionsBaseUrl, completionsUrl } from './policy/policy-endpoint.ts'
 export { currentTraceHeaders, inTrace, type TraceHeaders } from './tracing/trace-api.ts'

@@ -1,6 +1,6 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
-import { isAboutKey, isAway, refusalOf, wait } from '@osmosis/core/http'
+import { isAboutKey, isAway, refusalOf, timeLimit, wait } from '@osmosis/core/http'
 import type { ChatModel } from './chat-model.ts'
 
 /** What is known of a model that is asked for the first time; all of it for messages. */
@@ -33,7 +33,7 @@ export async function preflightPolicy(
 ): Promise<string | null> {
   const { signal, timeoutMs = 120_000 } = options
   signal.throwIfAborted()
-  const limit = AbortSignal.timeout(timeoutMs)
+  const limit = timeLimit(timeoutMs)
   const who = `${policy.name} at ${options.endpoint}`
   try {
     const answer = await firstAnswer(policy, AbortSignal.any([signal, limit]))

@@ -4,6 +4,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { OsmosisError, type StartingModelCall } from '@osmosis/core'
+import { timeLimit } from '@osmosis/core/http'
 import { lossError, type ExecutionBackend } from '@osmosis/protocol'
 import type { Logger } from '@osmosis/server'
 import { Worker, type Job } from 'bullmq'
@@ -267,7 +268,7 @@ export class RolloutWorker implements AsyncDisposable {
       lockMs: this.#lockMs,
       running: mine?.of.run,
     }
-    const signal = AbortSignal.timeout(this.#parts.patienceMs)
+    const signal = timeLimit(this.#parts.patienceMs)
     const taken = await retryUntil(signal, async () => this.#runs.take(id, taker))
     if (taken.what === 'mine') return mine ?? { what: 'ended' }
     if (taken.what !== 'run') return taken

@@ -1,3 +1,4 @@
+import { timeLimit } from '@osmosis/core/http'
 import type { ExecutionBackend } from '@osmosis/protocol'
 import { healthResponseSchema, type HealthResponseBody } from '@osmosis/protocol/wire'
 import { readServerEnvironment, type Logger, type ServableApp } from '@osmosis/server'
@@ -112,7 +113,7 @@ export function createWorkerApp(options: {
     logger: shell.logger,
     start: () => shell.start(),
     async drain({ waitSeconds = drainSeconds } = {}) {
-      await worker.close(AbortSignal.timeout(waitSeconds * 1000))
+      await worker.close(timeLimit(waitSeconds * 1000))
       await (closed ??= close())
     },
   }

@@ -31,6 +31,14 @@ class StartedTimer implements LongTimer {
   }
 }
 
+/**
+ * `AbortSignal.timeout` for any time, which refuses fractions and what is longer than 49 days. After 24.8 days it aborts in any
+ * case. Milliseconds.
+ */
+export function timeLimit(ms: number): AbortSignal {
+  return AbortSignal.timeout(Math.min(Math.ceil(Math.max(ms, 0)), maxTimerMs))
+}
+
 /** `setTimeout` for any delay, also `Infinity` (never). Milliseconds. It keeps the process alive, too. */
 export function startTimer(ms: number, fire: () => void): LongTimer {
   return new StartedTimer(ms, fire)

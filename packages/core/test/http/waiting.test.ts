@@ -1,4 +1,4 @@
-import { startTimer, untilAborted, wait } from '@osmosis/core/http'
+import { startTimer, timeLimit, untilAborted, wait } from '@osmosis/core/http'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 
 const day = 24 * 60 * 60_000
@@ -31,6 +31,26 @@ describe('a timer', () => {
     timer.clear()
     vi.advanceTimersByTime(2 * day)
     expect(fire).not.toHaveBeenCalled()
+  })
+})
+
+describe('a limit of time', () => {
+  it.each([
+    16.1 * 1000,
+    2.01 * 1000,
+    2 ** 31,
+    30 * day,
+    9_999_999 * 1000,
+    Number.POSITIVE_INFINITY,
+  ])('of %d ms is not over at once', async (ms) => {
+    const limit = timeLimit(ms)
+    await wait(20)
+    expect(limit.aborted).toBe(false)
+  })
+
+  it.each([0, -1, 0.5])('of %d ms is soon over', async (ms) => {
+    const limit = timeLimit(ms)
+    await expect.poll(() => limit.aborted).toBe(true)
   })
 })
 

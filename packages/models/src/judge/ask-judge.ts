@@ -1,7 +1,13 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { lastJson, withoutThinking } from '@osmosis/core/scores'
-import { isTransientStatus, parseJson, retryAfterMs, retryRequest } from '@osmosis/core/http'
+import {
+  isTransientStatus,
+  parseJson,
+  retryAfterMs,
+  retryRequest,
+  timeLimit,
+} from '@osmosis/core/http'
 import type { z } from 'zod'
 
 import type { ChatModel } from '../chat-model.ts'
@@ -120,7 +126,7 @@ async function ask<T>(
   options: JudgeLimits,
 ): Promise<T> {
   const { signal, timeoutMs = 120_000 } = options
-  const patience = AbortSignal.timeout(timeoutMs)
+  const patience = timeLimit(timeoutMs)
   const limits = [patience, signal].filter((limit) => limit !== undefined)
   let answer: Response
   let text: string

@@ -1,7 +1,8 @@
 import { rm } from 'node:fs/promises'
 import path from 'node:path'
 
-import { assertRowsFit, createOutputFolder } from '@osmosis/eval'
+import { OsmosisError } from '@osmosis/core'
+import { assertRowsFit, createOutputFolder, trainingWriter } from '@osmosis/eval'
 import { namedFullDisk } from '@osmosis/protocol/files'
 import {
   assertSameTraining,
@@ -81,6 +82,7 @@ interface OpenedLearner {
  */
 export async function runTraining(plan: TrainingPlan, planned: PlannedLearner): Promise<number> {
   const { folder } = plan.options
+  if (!plan.isDry) assertNotRunning(folder)
   const probed = plan.isDry ? undefined : await planned.probe()
   const say = (text: string): void => {
     if (!plan.isQuiet) printError(`${text}\n`)
@@ -117,6 +119,20 @@ export async function runTraining(plan: TrainingPlan, planned: PlannedLearner): 
   } finally {
     interrupt.release()
   }
+}
+
+/**
+ * Before a learner is started beside that of the other process, or its folder is renamed. `train` locks the folder later.
+ *
+ * @throws OsmosisError with code `run_locked`
+ */
+function assertNotRunning(folder: string): void {
+  const writer = trainingWriter(folder)
+  if (writer === null) return
+  throw new OsmosisError(
+    'run_locked',
+    `Process ${writer.pid} on host ${writer.host}, started at ${writer.started_at}, trains in ${folder}. Wait until it has ended, or pass another --name.`,
+  )
 }
 
 interface Preparation {
