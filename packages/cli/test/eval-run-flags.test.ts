@@ -1,4 +1,4 @@
-import { readdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
@@ -189,6 +189,23 @@ describe('osmosis eval run refuses', () => {
     ])
     expect(stderr).toContain('Continue the training with osmosis train local')
     expect(stderr).not.toContain('    at ')
+  })
+
+  it('checkpoints of a training that has only unfinished and damaged ones', async () => {
+    const training = temporaryFolder()
+    writeFileSync(path.join(training, 'learner.json'), '{"model":"m"}')
+    const inside = path.join(training, 'checkpoints')
+    for (const name of ['step-0002.1a2b3c4d.partial', 'step-0003.damaged', 'step-0004.previous']) {
+      mkdirSync(path.join(inside, name), { recursive: true })
+    }
+    const { code, stderr } = await run([
+      'eval',
+      'run',
+      ...loop.split(' '),
+      '--checkpoints',
+      training,
+    ])
+    expect([code, stderr]).toEqual([2, `error: There are no checkpoints in ${inside} yet.\n`])
   })
 
   it('results that could not be written', async () => {

@@ -291,7 +291,9 @@ async function findCheckpoints(name: string): Promise<FoundCheckpoints> {
     )
   }
   const inside = path.join(training, 'checkpoints')
-  const names = one ? [path.basename(folder)] : existsSync(inside) ? await readdir(inside) : []
+  const all = existsSync(inside) ? await readdir(inside) : []
+  // Beside the checkpoints lie those that a kill left unfinished, and damaged ones that were set aside.
+  const names = one ? [path.basename(folder)] : all.filter((each) => /^step-\d+$/.test(each))
   const folders = names.toSorted().map((each) => path.join(inside, each))
   if (folders.length > 0 && folders.every((each) => existsSync(each))) return { learner, folders }
   throw invalid(`There are no checkpoints in ${one ? folder : inside} yet.`)
