@@ -13,7 +13,7 @@ import {
 import Docker from 'dockerode'
 
 import { type CommandEnd, type CommandSettings, runCommand } from './run-command.ts'
-import { type DockerSandboxOptions, failed, startContainer, statusOf } from './start-container.ts'
+import { type DockerSandboxOptions, failed, isGone, startContainer } from './start-container.ts'
 
 /** The folder of the sandbox in its container. */
 const folder = '/work'
@@ -142,7 +142,7 @@ export class DockerSandbox implements Sandbox {
   async close(): Promise<void> {
     this.#removed ??= this.#container.remove({ force: true }).catch((error: unknown) => {
       // Docker removes it itself when it ends: 404, or 409 while it does so.
-      if (statusOf(error) !== 404 && statusOf(error) !== 409) {
+      if (!isGone(error)) {
         throw failed('The container cannot be removed', error)
       }
     })
@@ -162,8 +162,7 @@ export class DockerSandbox implements Sandbox {
       const end = await this.#runAs(command, words, { kill, ...settings })
       return this.#removed === undefined ? end : { ...end, exitCode: null }
     } catch (error) {
-      const isOver = statusOf(error) === 404 || statusOf(error) === 409
-      throw failed(isOver ? 'The container has ended' : 'Docker refused the command', error)
+      throw failed(isGone(error) ? 'The container has ended' : 'Docker failed', error)
     } finally {
       await kill()
     }

@@ -1,10 +1,11 @@
-import { once } from 'node:events'
 import { Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { startTimer } from '@osmosis/core/http'
 import { LimitedOutput } from '@osmosis/core/sandbox'
 import type Docker from 'dockerode'
+
+import { isGone } from './start-container.ts'
 
 export interface CommandSettings {
   readonly cwd: string
@@ -34,6 +35,8 @@ export interface CommandEnd {
 const graceMs = 1000
 /** How often a command whose output is open is inspected. */
 const inspectEveryMs = 500
+/** How long Docker may take to say how a command ended. */
+const patienceMs = 5000
 
 /** Runs a command in a container until it ends. What it started may still run. */
 export async function runCommand(
@@ -74,10 +77,10 @@ export async function runCommand(
   }
   const { modem } = container as { modem: Docker['modem'] }
   modem.demuxStream(stream, sink(add(stdout)), sink(add(stderr)))
-  // A command need not read its input.
+  // A command need not read its input: Docker then resets the connection, and has the exit code all the same.
   stream.on('error', () => {})
+  const closed = new Promise<void>((resolve) => void stream.once('close', resolve))
   stream.end(input)
-  const closed = once(stream, 'close')
   const watching = new AbortController()
   const watched = closeAfterEnd(exec, stream, watching.signal)
   await closed
@@ -85,7 +88,10 @@ export async function runCommand(
   timer.clear()
   signal?.removeEventListener('abort', kill)
   await watched
-  const { Pid, ExitCode } = await stateOf(exec)
+  const { Pid, ExitCode } = await stateOf(exec).catch((error: unknown) => {
+    if (isKilled) return killed
+    throw error
+  })
   return {
     isStarted: Pid !== 0,
     exitCode: isKilled ? null : ExitCode,
@@ -102,29 +108,53 @@ async function closeAfterEnd(
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    for (;;) {
-      await sleep(inspectEveryMs, undefined, { signal })
-      if (!(await exec.inspect()).Running) break
-    }
+    do await sleep(inspectEveryMs, undefined, { signal })
+    // A daemon that does not answer now may answer the next time.
+    while (
+      await inspected(exec).then(
+        ({ Running }) => Running,
+        () => true,
+      )
+    )
     await sleep(graceMs, undefined, { signal })
     stream.destroy()
   } catch {
-    // Its output has ended, or the container has.
-    if (!signal.aborted) stream.destroy()
+    // Its output has ended.
   }
 }
 
-/** Docker learns the exit code a moment after the output has ended. */
-async function stateOf(
-  exec: Docker.Exec,
-): Promise<{ readonly Pid?: number; readonly ExitCode: number | null }> {
-  for (let time = 0; time < 500; time += 1) {
-    // A container that has been removed has killed it.
-    const state = await exec.inspect().catch(() => ({ Running: false, ExitCode: null }))
-    if (!state.Running) return state
+type CommandState = Pick<Docker.ExecInspectInfo, 'Running' | 'ExitCode'> & { readonly Pid?: number }
+
+const killed: CommandState = { Running: false, ExitCode: null }
+
+/** The state of a command. A container that has been removed has killed it. */
+async function inspected(exec: Docker.Exec): Promise<CommandState> {
+  try {
+    return await exec.inspect()
+  } catch (error) {
+    if (isGone(error)) return killed
+    throw error
+  }
+}
+
+/**
+ * Docker learns the exit code a moment after the output has ended.
+ *
+ * @throws the last error of Docker where it does not say how the command ended: that is no exit code
+ */
+async function stateOf(exec: Docker.Exec): Promise<CommandState> {
+  let failure: unknown = new Error('Docker does not say how the command ended.')
+  const until = performance.now() + patienceMs
+  while (performance.now() < until) {
+    try {
+      const state = await inspected(exec)
+      if (!state.Running) return state
+    } catch (error) {
+      failure = error
+    }
     await sleep(10)
   }
-  return { ExitCode: null }
+  throw failure
 }
 
 function sink(add: (piece: Uint8Array) => void): Writable {

@@ -181,6 +181,11 @@ function creationError(error: unknown): OsmosisError {
   )
 }
 
+/** Whether an error of Docker says that the container has ended or was removed. */
+export function isGone(error: unknown): boolean {
+  return statusOf(error) === 404 || statusOf(error) === 409
+}
+
 export function statusOf(error: unknown): number | undefined {
   return (error as { statusCode?: number }).statusCode
 }

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { DockerSandbox, type DockerSandboxOptions } from '@osmosis/docker-sandbox'
 import { onlyIf } from '../../../test/kit/index.ts'
-import { afterAll, expect, it as always, onTestFinished } from 'vitest'
+import { afterAll, expect, it as always, onTestFinished, vi, type MockInstance } from 'vitest'
 
 import { image, startDocker } from './docker-daemon.ts'
 
@@ -27,6 +27,15 @@ async function containers(): Promise<number> {
   return (await daemon.docker.listContainers({ all: true, filters })).length
 }
 
+/** Makes each question about a command fail, as it does without a free file descriptor. */
+function failingInspections(): MockInstance {
+  if (!('docker' in daemon)) throw new Error('There is no daemon.')
+  const prototype = Object.getPrototypeOf(daemon.docker.getExec('any')) as {
+    inspect: () => unknown
+  }
+  return vi.spyOn(prototype, 'inspect').mockRejectedValue(new Error('connect EMFILE'))
+}
+
 describe('a command', () => {
   it('runs in the folder, with its input and the variables that it was given', async () => {
     const box = await sandbox({ env: { GIVEN: '1' } })
@@ -43,6 +52,36 @@ describe('a command', () => {
     const words = await box.exec(['printf', '%s|', 'a b', "it's", '$HOME', ''])
     expect(words.stdout).toBe("a b|it's|$HOME||")
   })
+
+  it('need not read its input', async () => {
+    const box = await sandbox()
+    const input = 'x'.repeat(10_000_000)
+    const { exitCode, stdout } = await box.exec('head -c 1; exit 3', { input })
+    expect([exitCode, stdout]).toEqual([3, 'x'])
+  })
+
+  it('has its exit code although Docker does not answer for a while', async () => {
+    const box = await sandbox()
+    const failures = failingInspections()
+    const ended = box.exec('sleep 1.5; exit 3')
+    await expect.poll(() => failures.mock.calls.length).toBeGreaterThan(1)
+    failures.mockRestore()
+    expect((await ended).exitCode).toBe(3)
+  })
+
+  it(
+    'fails, and has no exit code, where Docker does not say how it ended',
+    { tags: 'slow' },
+    async () => {
+      const box = await sandbox()
+      const failures = failingInspections()
+      onTestFinished(() => failures.mockRestore())
+      await expect(box.exec('exit 0')).rejects.toMatchObject({
+        code: 'tool_failed',
+        message: expect.stringContaining('connect EMFILE'),
+      })
+    },
+  )
 
   type Run = (box: DockerSandbox, line: string, started: () => Promise<unknown>) => Promise<unknown>
   const ends: [string, Run][] = [
