@@ -37,7 +37,9 @@ export function checkedResult(returned: unknown): RolloutResult {
       `A reward must be a finite number, or null if the platform computes it; got ${describe(reward)}.`,
     )
   }
-  return { status, finalMessages, finishReason, errorMessage, reward }
+  // A rollout that failed has no reward, whatever its loop says: a trainer that reads one would train on it.
+  const earned = status === 'ERROR' ? null : reward
+  return { status, finalMessages, finishReason, errorMessage, reward: earned }
 }
 
 /**

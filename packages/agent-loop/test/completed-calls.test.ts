@@ -95,6 +95,16 @@ describe('the completed call', () => {
     expect(body).toMatchObject({ status: 'ERROR', final_messages: conversation })
   })
 
+  it('has no reward when it is an ERROR, whatever the loop says', async () => {
+    const [body] = await resultsOf((ctx) => ({
+      ...ctx.complete(conversation, { reward: 0.7 }),
+      status: 'ERROR' as const,
+      errorMessage: 'the tool server is down',
+    }))
+    expect(body).toMatchObject({ status: 'ERROR', error_message: 'the tool server is down' })
+    expect(body).not.toMatchObject({ reward: 0.7 })
+  })
+
   it('is one ERROR with the conversation so far and all metrics when run throws', async () => {
     const bodies = await resultsOf(async (ctx) => {
       ctx.recordToolCall({ latencyMs: 5 })

@@ -84,6 +84,14 @@ describe('concurrent rollouts', () => {
     expect(answers[2]?.headers.get('retry-after')).toBe('5')
   })
 
+  it('run at once while a place is free, although none may wait', async () => {
+    await using running = await startApp({ maxConcurrent: 1, maxQueued: 0 })
+    running.trainer.policy = () => hang
+    const answers = []
+    for (let n = 0; n < 2; n += 1) answers.push(await running.init({ rollout_id: `r${n}` }))
+    expect(answers.map(({ status }) => status)).toStrictEqual([202, 503])
+  })
+
   it('hold their slot no longer than the time limit of the server, when there is one', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     onTestFinished(() => void vi.useRealTimers())

@@ -144,7 +144,12 @@ function loopProtocol(
     onUnknownParameters,
   }
   const admission = new Admission(services, {
-    isFull: () => maxQueued !== null && limiter.queued >= maxQueued,
+    // With a free place nothing has to wait.
+    isFull: () =>
+      maxQueued !== null &&
+      maxConcurrent !== null &&
+      limiter.running >= maxConcurrent &&
+      limiter.queued >= maxQueued,
     fullStatus: 503,
     otherBody: 'ignore',
     rememberMs: recordTtlSeconds * 1000,
