@@ -67,6 +67,18 @@ What?
     expect(model.requests.length).toBeGreaterThanOrEqual(3)
   })
 
+  it('needs two answers', async () => {
+    const model = judgeThat(better('1'))
+    for (const [first, second] of [
+      [null, 'b'],
+      ['a', undefined],
+    ] as unknown as [string, string][]) {
+      const judged = pairwiseJudge(first, second, { rubric, model })
+      await expect(judged).rejects.toThrow('Both answers must be texts.')
+    }
+    expect(model.requests).toEqual([])
+  })
+
   it('needs a rubric', async () => {
     const model = judgeThat(better('1'))
     await expect(pairwiseJudge('a', 'b', { rubric: ' ', model })).rejects.toThrow(TypeError)

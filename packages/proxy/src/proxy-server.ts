@@ -66,7 +66,8 @@ export async function createPolicyProxy(
   const rollout = getRolloutContext()
   rollout?.signal.throwIfAborted()
   const calls = new ProxiedCalls(policy, options, rollout?.rolloutId)
-  const server = createServer((request, response) => {
+  // Node.js would close a connection that is idle for 5 s, maybe while the next call of an agent with a tool of 5 s is on its way.
+  const server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
     // A request line can name anything, also what is no URL.
     const pathname = URL.parse(request.url ?? '/', 'http://127.0.0.1')?.pathname ?? '/'
     const isInPath = pathname.startsWith(`/${secret}/`)
@@ -84,6 +85,11 @@ export async function createPolicyProxy(
     server.closeAllConnections()
   }
   rollout?.signal.addEventListener('abort', stop, { once: true })
+  // It may have been aborted while the server began to listen.
+  if (rollout?.signal.aborted) {
+    stop()
+    rollout.signal.throwIfAborted()
+  }
   const close = async (): Promise<void> => {
     rollout?.signal.removeEventListener('abort', stop)
     stop()

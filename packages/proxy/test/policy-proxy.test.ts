@@ -36,6 +36,13 @@ it('asks the policy under the sample, whatever the caller says it is', async () 
   expect(sample?.calls).toHaveLength(2)
 })
 
+it('announces no time after which it closes the connection of an agent that works', async () => {
+  const { proxy } = await proxied((response) => sendStream(response, answerStream('ok')))
+  const answer = await fetch(`${proxy.url}/chat/completions`, post({ messages }))
+  await answer.text()
+  expect(answer.headers.get('keep-alive')).toBe(null)
+})
+
 it('passes on what the policy refuses, and refuses what it does not know', async () => {
   const { policy, proxy } = await proxied((response) =>
     sendJson(response, 400, { error: { message: 'too long' } }),

@@ -35,7 +35,8 @@ const task =
  * judges prefer a position. What `evaluateRubric` says about the request and its repetition holds here.
  *
  * @throws OsmosisError with code `judge_failed` when a call gives no decision, `invalid_config` for a model by name,
- * see `providerModel`; TypeError for an empty rubric; the reason of `signal` when aborted
+ * see `providerModel`; TypeError for an empty rubric and for an answer that
+ * is no text; the reason of `signal` when aborted
  */
 export async function pairwiseJudge(
   first: string,
@@ -44,6 +45,9 @@ export async function pairwiseJudge(
 ): Promise<PairwiseResult> {
   const { rubric, originalInput, groundTruth, metadata, systemPrompt } = options
   assertRubric(rubric)
+  for (const answer of [first, second] as readonly unknown[]) {
+    if (typeof answer !== 'string') throw new TypeError('Both answers must be texts.')
+  }
   const question = (one: string, two: string) => ({
     messages: () =>
       promptWithParts(systemPrompt, task, rubric, {
