@@ -173,6 +173,7 @@ describe('eval compare', () => {
     const grades = items.map(({ row, attempt }) => ({
       source_row_index: row,
       run_index: attempt,
+      rollout_id: `rollout-${row}-${attempt}`,
       reward: 0,
       error: null,
     }))
