@@ -83,21 +83,21 @@ export async function runCommand(
   stream.end(input)
   const watching = new AbortController()
   const watched = closeAfterEnd(exec, stream, watching.signal)
-  await closed
-  watching.abort()
-  timer.clear()
-  signal?.removeEventListener('abort', kill)
-  await watched
-  const { Pid, ExitCode } = await stateOf(exec).catch((error: unknown) => {
-    if (isKilled) return killed
-    throw error
-  })
-  return {
-    isStarted: Pid !== 0,
-    exitCode: isKilled ? null : ExitCode,
-    stdout,
-    stderr,
-    timedOut,
+  try {
+    await closed
+    watching.abort()
+    await watched
+    const { Pid, ExitCode } = await endOf(exec, () => isKilled)
+    return {
+      isStarted: Pid !== 0,
+      exitCode: isKilled ? null : ExitCode,
+      stdout,
+      stderr,
+      timedOut,
+    }
+  } finally {
+    timer.clear()
+    signal?.removeEventListener('abort', kill)
   }
 }
 
@@ -138,23 +138,28 @@ async function inspected(exec: Docker.Exec): Promise<CommandState> {
 }
 
 /**
- * Docker learns the exit code a moment after the output has ended.
+ * How a command ended whose output has ended. Docker learns the exit code a moment later, and a command that has closed its
+ * outputs runs on, until it ends or is killed.
  *
- * @throws the last error of Docker where it does not say how the command ended: that is no exit code
+ * @throws the error of Docker where that does not say for a while how the command is: it is no exit code
  */
-async function stateOf(exec: Docker.Exec): Promise<CommandState> {
-  let failure: unknown = new Error('Docker does not say how the command ended.')
-  const until = performance.now() + patienceMs
-  while (performance.now() < until) {
+async function endOf(exec: Docker.Exec, isKilled: () => boolean): Promise<CommandState> {
+  let killedAt = Infinity
+  let silentAt = Infinity
+  for (let pauseMs = 10; ; pauseMs = Math.min(pauseMs * 2, inspectEveryMs)) {
+    const now = performance.now()
+    if (isKilled()) killedAt = Math.min(killedAt, now)
+    if (now - killedAt > patienceMs) return killed
     try {
       const state = await inspected(exec)
       if (!state.Running) return state
+      silentAt = Infinity
     } catch (error) {
-      failure = error
+      silentAt = Math.min(silentAt, now)
+      if (now - silentAt > patienceMs) throw error
     }
-    await sleep(10)
+    await sleep(pauseMs)
   }
-  throw failure
 }
 
 function sink(add: (piece: Uint8Array) => void): Writable {

@@ -186,7 +186,7 @@ export function isGone(error: unknown): boolean {
   return statusOf(error) === 404 || statusOf(error) === 409
 }
 
-export function statusOf(error: unknown): number | undefined {
+function statusOf(error: unknown): number | undefined {
   return (error as { statusCode?: number }).statusCode
 }
 

@@ -60,6 +60,18 @@ describe('a command', () => {
     expect([exitCode, stdout]).toEqual([3, 'x'])
   })
 
+  it(
+    'has its exit code although it has closed its outputs long before',
+    { tags: 'slow' },
+    async () => {
+      const box = await sandbox()
+      const ended = await box.exec(['sh', '-c', 'exec >log 2>&1; sleep 7; exit 3'])
+      expect([ended.exitCode, ended.timedOut]).toEqual([3, false])
+      const late = await box.exec(['sh', '-c', 'exec >log 2>&1; sleep 60'], { timeoutSeconds: 2 })
+      expect([late.exitCode, late.timedOut]).toEqual([null, true])
+    },
+  )
+
   it('has its exit code although Docker does not answer for a while', async () => {
     const box = await sandbox()
     const failures = failingInspections()
