@@ -99,6 +99,7 @@ export class GatewayWatch {
 
   /** An error of one rollout must not keep the others from being ended or stopped: the next poll tries it again. */
   async #alone(id: string, look: () => Promise<void>): Promise<void> {
+    this.#closing.signal.throwIfAborted()
     try {
       await look()
     } catch (error) {
