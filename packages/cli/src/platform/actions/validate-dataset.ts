@@ -1,4 +1,4 @@
-import { readFile, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import path from 'node:path'
 
 import { isOsmosisError } from '@osmosis/core'
@@ -6,6 +6,7 @@ import {
   findWorkspaceRoot,
   readDataset,
   readEvalConfig,
+  readTextLines,
   readTrainingConfig,
   type ColumnNames,
   type DatasetRow,
@@ -210,11 +211,8 @@ function visit(
 async function keyErrors(file: string): Promise<string[]> {
   const errors: string[] = []
   let expected: string | undefined
-  let number = 0
-  // Readline also splits at U+2028, which the text of a row may contain.
-  for (const line of (await readFile(displayPath(file), 'utf8')).split('\n')) {
-    number += 1
-    const text = line.replace(/^\uFEFF/, '').trim()
+  for await (const { number, bytes } of readTextLines(displayPath(file))) {
+    const text = bytes.toString().trim()
     if (text === '') continue
     const keys = Object.keys(JSON.parse(text) as object)
       .toSorted()

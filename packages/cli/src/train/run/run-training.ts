@@ -131,7 +131,7 @@ function assertNotRunning(folder: string): void {
   if (writer === null) return
   throw new OsmosisError(
     'run_locked',
-    `Process ${writer.pid} on host ${writer.host}, started at ${writer.started_at}, trains in ${folder}. Wait until it has ended, or pass another --name.`,
+    `Process ${writer.pid} on host ${writer.host}, started at ${writer.started_at}, trains in ${folder}. Wait until it has ended, or pass another --name. A process that was killed on another host or in another container is seen here for up to 15 s.`,
   )
 }
 
