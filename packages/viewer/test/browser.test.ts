@@ -4,6 +4,7 @@ import path from 'node:path'
 import { journalEvents, journalLine } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 import { openRunFolder } from '@osmosis/eval'
+import type { ItemEvent } from '@osmosis/eval/analysis'
 
 import { violations, withBrowser } from './browser.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'
@@ -152,7 +153,7 @@ describe('a run in progress', () => {
     const folder = writeAirlineRun(root, { name: 'live', rows: 8, attempts: 2, ended: 9 })
     const { page, problems } = await open('#/run/live')
     await page.getByText('9 of 16').waitFor()
-    const [event] = journalEvents(path.join(folder, 'events.jsonl'))
+    const [event] = journalEvents<ItemEvent>(path.join(folder, 'events.jsonl'))
     const next = { ...event, row_index: 7, source_row_index: 7, summary: 'It has just ended.' }
     appendFileSync(path.join(folder, 'events.jsonl'), journalLine(next))
     await page.getByText('It has just ended.').waitFor()
@@ -227,7 +228,8 @@ describe('finding what explains the number', { tags: 'slow' }, () => {
 describe('a re-grading', { tags: 'slow' }, () => {
   it('is compared with its run, from the list of runs as from the run', async () => {
     const folder = writeAirlineRun(root, { name: 'graded-again', rows: 40, attempts: 2 })
-    const grade = { source_row_index: 0, run_index: 0, rollout_id: '0', reward: 0.5, error: null }
+    const { rollout_id = '' } = journalEvents<ItemEvent>(path.join(folder, 'events.jsonl'))[0] ?? {}
+    const grade = { source_row_index: 0, run_index: 0, rollout_id, reward: 0.5, error: null }
     await (await openRunFolder(folder)).addGrades('strict', [grade])
     const { page, problems } = await open('#/')
     await page.getByRole('link', { name: 'compare @strict' }).click()

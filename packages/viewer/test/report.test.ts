@@ -4,9 +4,11 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 import { type Grade, openRunFolder } from '@osmosis/eval'
+import type { ItemEvent } from '@osmosis/eval/analysis'
 import { exportReport } from '@osmosis/viewer'
 import { expect } from 'vitest'
 
+import { journalEvents } from '../../../test/kit/index.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import {
   hostileText,
@@ -137,10 +139,13 @@ describe('a report', () => {
     const folder = writeAirlineRun(root, { name: 'whole', rows: 20, attempts: 2, skill: 9 })
     rewriteEvents(folder, (event) => ({ ...event, sample_place: event.trajectory_place }))
     const run = await openRunFolder(folder)
+    const rollouts = journalEvents<ItemEvent>(path.join(folder, 'events.jsonl'))
     const grade = (row: number): Grade => ({
       source_row_index: row,
       run_index: 0,
-      rollout_id: `${row}`,
+      rollout_id:
+        rollouts.find((one) => one.source_row_index === row && one.run_index === 0)?.rollout_id ??
+        '',
       reward: null,
       error: `The judge did not answer ${'at all, '.repeat(40)}row ${row}.`,
     })
