@@ -24,7 +24,7 @@ const largeFolders: Readonly<Record<string, number>> = {
   'packages/openai-agents/src': 13,
   'packages/server/src/execution': 15,
   'packages/strands/src': 12,
-  'test/kit': 38,
+  'test/kit': 37,
   'test/kit/backend-contract': 11,
   'test/kit/trainers': 10,
   'packages/trainer-links/src': 9,

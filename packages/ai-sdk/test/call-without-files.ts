@@ -1,11 +1,12 @@
 import { once } from 'node:events'
-import { closeSync, openSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 import { rolloutModel } from '@osmosis/ai-sdk'
 import { errorMessage, RolloutContext } from '@osmosis/core'
 import { generateText } from 'ai'
+
+import { takeAllFiles } from '../../../test/kit/starved/taken-files.ts'
 
 // A process that has no free file descriptor when its model is first called.
 const message = { role: 'assistant', content: 'yes' }
@@ -30,14 +31,9 @@ async function ask(): Promise<string> {
   }
 }
 
-const files: number[] = []
-try {
-  for (;;) files.push(openSync(import.meta.filename, 'r'))
-} catch {
-  // All are in use.
-}
+const giveBack = takeAllFiles()
 const said = await context.run(ask)
-for (const file of files) closeSync(file)
+giveBack()
 console.log(said)
 console.log(await context.run(ask))
 process.exit()

@@ -2,7 +2,7 @@ import path from 'node:path'
 
 import { FakeAgentLightning } from '../../../test/kit/trainers/index.ts'
 import { tokenAnswer } from '../../../test/kit/index.ts'
-import { smallDisk, withSmallDisk } from '../../../test/kit/small-disk.ts'
+import { smallDisk, withSmallDisk } from '../../../test/kit/starved/small-disk.ts'
 import { expect, onTestFinished } from 'vitest'
 
 import { endpoint } from './model-endpoint.ts'

@@ -8,7 +8,7 @@ import {
   tokenModelFolder,
   withTorch,
 } from '../../../test/kit/index.ts'
-import { smallDisk, withSmallDisk, type SmallDisk } from '../../../test/kit/small-disk.ts'
+import { smallDisk, withSmallDisk, type SmallDisk } from '../../../test/kit/starved/small-disk.ts'
 import { expect, onTestFinished } from 'vitest'
 
 import { doorsTraining, doorsWorkspace } from './doors-workspace.ts'

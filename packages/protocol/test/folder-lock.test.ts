@@ -9,7 +9,7 @@ import { FolderLock, ownerOf, type FolderLockOptions } from '@osmosis/protocol/f
 import { expect, it, onTestFinished } from 'vitest'
 
 import { temporaryFolder } from '../../../test/kit/index.ts'
-import { smallDisk, withSmallDisk } from '../../../test/kit/small-disk.ts'
+import { smallDisk, withSmallDisk } from '../../../test/kit/starved/small-disk.ts'
 
 const options: FolderLockOptions = {
   isTemporary: true,

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { temporaryFolder } from '../../../test/kit/index.ts'
-import { smallDisk, withSmallDisk } from '../../../test/kit/small-disk.ts'
+import { smallDisk, withSmallDisk } from '../../../test/kit/starved/small-disk.ts'
 import { expect, it } from 'vitest'
 
 import { train } from '@osmosis/train'

@@ -1,9 +1,10 @@
 import { once } from 'node:events'
-import { closeSync, openSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 import { errorMessage, RolloutContext } from '@osmosis/core'
+
+import { takeAllFiles } from '../../../../test/kit/starved/taken-files.ts'
 
 // A process that has no free file descriptor at its first model call.
 const message = { role: 'assistant', content: 'yes' }
@@ -27,14 +28,9 @@ async function ask(): Promise<unknown> {
   }
 }
 
-const files: number[] = []
-try {
-  for (;;) files.push(openSync(import.meta.filename, 'r'))
-} catch {
-  // All are in use.
-}
+const giveBack = takeAllFiles()
 const said = await ask()
-for (const file of files) closeSync(file)
+giveBack()
 console.log(said)
 console.log(await ask())
 process.exit()

@@ -1,8 +1,9 @@
-import { closeSync, openSync } from 'node:fs'
 import path from 'node:path'
 
 import { reportOf } from '@osmosis/protocol'
 import { createWorkerPool, startUserCode } from '@osmosis/server/child'
+
+import { takeAllFiles } from '../../../../test/kit/starved/taken-files.ts'
 
 // A process that has no free file descriptor while the worker of its pool is replaced, and while it starts user code.
 const unstarted = Promise.withResolvers<void>()
@@ -30,12 +31,8 @@ async function run(does: string): Promise<string> {
   return (await reportOf(events)).workflow.status
 }
 
-const files: number[] = []
-try {
-  for (;;) files.push(openSync(import.meta.filename, 'r'))
-} catch {
-  for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
-}
+const giveBack = takeAllFiles()
+for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
 await unstarted.promise
 const userCode = startUserCode({
   module: path.join(import.meta.dirname, 'harmful-worker.ts'),
@@ -46,6 +43,6 @@ const userCode = startUserCode({
 })
 userCode.ready.catch(() => {})
 console.log(`${(await userCode.ended).how}, with ${userCode.output.length} streams`)
-for (const file of files) closeSync(file)
+giveBack()
 console.log(`with files again: ${await run('nothing')}`)
 await pool.close()

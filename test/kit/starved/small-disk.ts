@@ -5,7 +5,7 @@ import path from 'node:path'
 
 import { onTestFinished } from 'vitest'
 
-import { onlyIf } from './with-programs.ts'
+import { onlyIf } from '../with-programs.ts'
 
 /** `it` and `describe` of vitest for tests that call {@link smallDisk}. */
 export const withSmallDisk = onlyIf(canMount(), 'a user who may mount a tmpfs')
