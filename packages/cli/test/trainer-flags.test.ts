@@ -18,9 +18,9 @@ const refusals = {
   '--agent-lightning gateway:8080':
     'The URL of the gateway of Agent Lightning is not an http or https URL: "gateway:8080". Write it like http://127.0.0.1:8080.',
   '--agent-lightning http://user:pass#@gateway:8080':
-    'The URL of the gateway of Agent Lightning is not an http or https URL. Write it like http://127.0.0.1:8080.',
+    'The URL of the gateway of Agent Lightning is not an http or https URL: "gateway:8080". Write it like http://127.0.0.1:8080.',
   '--agent-lightning ftp://user:secret@gateway':
-    'The URL of the gateway of Agent Lightning is not an http or https URL. Write it like http://127.0.0.1:8080.',
+    'The URL of the gateway of Agent Lightning is not an http or https URL: "gateway". Write it like http://127.0.0.1:8080.',
   '--agent-lightning http://user:secret@gateway:8080':
     'The URL of the gateway of Agent Lightning must have no credentials, query and fragment. Write it like http://127.0.0.1:8080, and pass a key as apiKey, or in OSMOSIS_TRAINER_KEY for `osmosis worker`.',
   [`${lightning} --rows ${echo}`]:

@@ -4,7 +4,13 @@ export type { ResponseBody, ResponseHeaders, HttpResponse } from './http/respons
 export { assertApiKey, bearer, carriesKey, secretForms } from './http/bearer.ts'
 export { EgressPolicy, type EgressOptions } from './http/egress/egress-policy.ts'
 export { isLoopback } from './http/egress/loopback.ts'
-export { beginningOf, cutEnd, errorTextBytes, longErrorTextBytes } from './http/error-text.ts'
+export {
+  beginningOf,
+  cutEnd,
+  errorTextBytes,
+  longErrorTextBytes,
+  shownUrl,
+} from './http/error-text.ts'
 export type { EndpointNames, HttpRequest } from './http/exchange.ts'
 export { isJsonObject, parseJson } from './http/json.ts'
 export { isAboutKey, isAboutModel, type RefusedCall, refusalOf } from './http/refused-call.ts'

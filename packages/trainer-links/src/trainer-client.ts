@@ -5,6 +5,7 @@ import {
   beginningOf,
   createTransport,
   retryRequest,
+  shownUrl,
   withTimeLimit,
   type HttpResponse,
   type Transport,
@@ -53,11 +54,9 @@ export class TrainerClient {
   constructor(options: TrainerClientOptions) {
     const { name, url, apiKey } = options
     if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-      // With an @ it may hold credentials.
-      const shown = url.includes('@') ? '' : `: "${url}"`
       throw new OsmosisError(
         'invalid_config',
-        `The URL of the ${name} is not an http or https URL${shown}. Write it like http://127.0.0.1:8080.`,
+        `The URL of the ${name} is not an http or https URL: "${shownUrl(url)}". Write it like http://127.0.0.1:8080.`,
       )
     }
     const { username, password, search, hash } = new URL(url)

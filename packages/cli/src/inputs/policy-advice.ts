@@ -1,3 +1,5 @@
+import { shownUrl } from '@osmosis/core/http'
+
 import type { ChosenPolicy } from './choose-policy.ts'
 
 /** A controller or a trainer, which sends the rollouts of an evaluation. */
@@ -67,10 +69,10 @@ export function policyAdvice({ choice }: ChosenPolicy): (status: number) => stri
       case 429:
         return 'Its account has nothing left to spend.'
       case 404:
-        return `Check --model ${model}${isEndpoint ? ` and --base-url ${choice.baseUrl}` : ''}.`
+        return `Check --model ${model}${isEndpoint ? ` and --base-url ${withoutKeys(choice.baseUrl)}` : ''}.`
       default:
         return isEndpoint
-          ? `Is the endpoint ${choice.baseUrl} running? Check --base-url.`
+          ? `Is the endpoint ${withoutKeys(choice.baseUrl)} running? Check --base-url.`
           : `Can the provider of ${model} be reached from here?`
     }
   }
@@ -78,6 +80,5 @@ export function policyAdvice({ choice }: ChosenPolicy): (status: number) => stri
 
 /** The address of an endpoint. User info and query may contain keys. */
 export function withoutKeys(baseUrl: string): string {
-  const { origin, pathname } = new URL(baseUrl)
-  return `${origin}${pathname.replace(/\/$/, '')}`
+  return shownUrl(baseUrl).replace(/\/$/, '')
 }

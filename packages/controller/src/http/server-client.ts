@@ -4,6 +4,7 @@ import {
   createTransport,
   parseJson,
   retryAfterMs,
+  shownUrl,
   wait,
   withTimeLimit,
   type Transport,
@@ -111,7 +112,7 @@ export class ServerClient {
       const cause = isOsmosisError(error) ? error.cause : error
       throw new OsmosisError(
         'protocol_error',
-        `${body ? 'POST' : 'GET'} ${withoutCredentials(url)} got no answer: ${errorMessage(cause)}. Is the rollout server running?`,
+        `${body ? 'POST' : 'GET'} ${shownUrl(url)} got no answer: ${errorMessage(cause)}. Is the rollout server running?`,
         { cause },
       )
     }
@@ -121,10 +122,6 @@ export class ServerClient {
   async close(): Promise<void> {
     await this.#transport.close()
   }
-}
-
-function withoutCredentials(url: string): string {
-  return url.replace(/^(https?:\/\/)[^/?#]*@/i, '$1')
 }
 
 /** How long to wait before the next attempt at a full server. Milliseconds. */

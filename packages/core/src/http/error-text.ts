@@ -27,3 +27,18 @@ export function beginningOf(text: string, maxBytes: number): string {
 export function cutEnd(text: string): string | undefined {
   return cutMark.exec(text.slice(-maxMarkLength))?.[0]
 }
+
+/**
+ * A URL as messages and logs may show it: without user info, query and fragment, which may hold keys. Of what is no http or https
+ * URL, as with a `#` or a `/` in a password, what follows the last `@`.
+ */
+export function shownUrl(url: string | URL): string {
+  const parsed = URL.parse(String(url))
+  if (parsed === null || !/^https?:$/.test(parsed.protocol)) {
+    return String(url)
+      .replace(/^.*@/s, '')
+      .replace(/[?#].*$/s, '')
+  }
+  const { protocol, host, pathname } = parsed
+  return `${protocol}//${host}${pathname}`
+}

@@ -10,6 +10,7 @@ import { envProxyFor, proxyUrl } from './env-proxy.ts'
 import type { HttpResponse } from './response.ts'
 import { exchange, type Connections, type HttpRequest } from './exchange.ts'
 import { contentText, readRefusal } from './error-body.ts'
+import { shownUrl } from './error-text.ts'
 import { isAboutKey, type RefusedCall } from './refused-call.ts'
 import { isTransientStatus, retryAfterMs, shouldRetry } from './retry.ts'
 
@@ -113,12 +114,12 @@ export function createTransport(options: TransportOptions): Transport {
   function unanswered(cause: unknown, url: string | URL, { signal }: HttpRequest): unknown {
     if (signal.aborted) return signal.reason
     if (cause instanceof EgressRefusal) {
-      const message = `The ${name} was not called: ${cause.message} (${shown(url)}).`
+      const message = `The ${name} was not called: ${cause.message} (${shownUrl(url)}).`
       return new OsmosisError('egress_refused', message)
     }
     if (isOsmosisError(cause)) return cause
     const { through, note } = proxyTexts(cause, url, options)
-    const message = `No answer from the ${name}${through}: ${describeNetworkError(cause)}${note} (${shown(url)})`
+    const message = `No answer from the ${name}${through}: ${describeNetworkError(cause)}${note} (${shownUrl(url)})`
     return new OsmosisError(codes.unreachable, message, { cause })
   }
 
@@ -140,7 +141,7 @@ export function createTransport(options: TransportOptions): Transport {
     throw new OsmosisError(
       codes.refused,
       // The address comes last: it is longer than what a line shows of an error.
-      `${withAdvice(said, advise?.(refusal, request))} (${shown(url)})`,
+      `${withAdvice(said, advise?.(refusal, request))} (${shownUrl(url)})`,
       {
         ...refusal,
         retryAfterMs: retryAfterMs(headers),
@@ -192,14 +193,6 @@ function withAdvice(said: string, advice = ''): string {
 
 function isSuccess({ status }: HttpResponse): boolean {
   return status >= 200 && status <= 299
-}
-
-/** A URL without user info and query, which may hold keys. */
-function shown(url: string | URL): string {
-  // A password with a # or a / makes no URL.
-  if (!URL.canParse(String(url))) return String(url).replace(/^.*@/s, '')
-  const { protocol, host, pathname } = new URL(url)
-  return `${protocol}//${host}${pathname}`
 }
 
 /** undici's codes for a request that cannot be sent, such as one with a line break in its key. */
@@ -295,7 +288,7 @@ function proxyTexts(
   const proxy = target === null || dispatcher ? undefined : envProxyFor(target)
   if (proxy === undefined) return none
   const { variable, value, isUsed } = proxy
-  if (isUsed) return { ...none, through: ` through the proxy ${shown(value)} (${variable})` }
+  if (isUsed) return { ...none, through: ` through the proxy ${shownUrl(value)} (${variable})` }
   if (!unreached.has((cause as { code?: unknown } | undefined)?.code)) return none
   return { ...none, note: `; ${variable} is ignored without NODE_USE_ENV_PROXY=1` }
 }

@@ -1,4 +1,5 @@
 import { isOsmosisError, OsmosisError } from '../errors.ts'
+import { shownUrl } from '../http/error-text.ts'
 import type { EndpointNames, HttpRequest } from '../http/exchange.ts'
 import { isAboutKey, isAboutModel, type RefusedCall } from '../http/refused-call.ts'
 import { isAway, isTransientStatus } from '../http/retry.ts'
@@ -54,8 +55,8 @@ function parseHttpUrl(value: string): URL {
   if (url && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '') {
     return url
   }
-  // A URL may hold credentials, so it is not quoted. What is none may hold them as well: a # in a password ends the host.
-  const got = url === null ? `, got ${JSON.stringify(value.replace(/^.*@/s, ''))}` : ''
+  // A URL may hold credentials, so it is not quoted.
+  const got = url === null ? `, got ${JSON.stringify(shownUrl(value))}` : ''
   throw new OsmosisError(
     'invalid_request',
     `chatCompletionsUrl must be an http or https URL without credentials${got}.`,

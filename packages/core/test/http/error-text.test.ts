@@ -1,4 +1,4 @@
-import { beginningOf } from '@osmosis/core/http'
+import { beginningOf, shownUrl } from '@osmosis/core/http'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
@@ -31,4 +31,17 @@ describe('the beginning of a text', () => {
       }),
     )
   })
+})
+
+it.each([
+  ['http://user:secret@host:8080/v1?key=secret#secret', 'http://host:8080/v1'],
+  ['https://host/v1/', 'https://host/v1/'],
+  ['http://user:secret#@host:8080', 'host:8080'],
+  ['http://user:sec/ret@host', 'host'],
+  ['ftp://user:secret@host', 'host'],
+  ['user:secret@host:1/v1?key=secret', 'host:1/v1'],
+  ['host:8080', 'host:8080'],
+  ['host', 'host'],
+])('of %s a message shows %s', (url, shown) => {
+  expect(shownUrl(url)).toBe(shown)
 })

@@ -1,5 +1,12 @@
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
-import { createTransport, parseJson, retryAfterMs, wait, type Transport } from '@osmosis/core/http'
+import {
+  createTransport,
+  parseJson,
+  retryAfterMs,
+  shownUrl,
+  wait,
+  type Transport,
+} from '@osmosis/core/http'
 import { boundedBytes } from '@osmosis/protocol/http'
 
 import type { ForwardBackward } from './tinker-data.ts'
@@ -53,11 +60,9 @@ export class TinkerClient {
 
   constructor({ url, apiKey, patienceMs = 30 * 60_000, wire = 'json' }: TinkerAddress) {
     if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-      // Without a login.
-      const shown = url.replace(/^.*@/s, '')
       throw new OsmosisError(
         'invalid_config',
-        `"${shown}" is not the URL of a Tinker service. Write it like http://127.0.0.1:8000.`,
+        `"${shownUrl(url)}" is not the URL of a Tinker service. Write it like http://127.0.0.1:8000.`,
       )
     }
     this.#base = url.replace(/\/+$/, '')
