@@ -38,7 +38,6 @@ export { assertRowsFit, findRowProblems, type RowCheck } from './dataset/dataset
 export { placeOf, type DatasetRow } from './dataset/dataset-row.ts'
 export type { ColumnNames } from './dataset/raw-row.ts'
 export { readDataset, readRowTexts } from './dataset/read-dataset.ts'
-export { readLines as readTextLines, type TextLine } from './dataset/text-lines.ts'
 export { type RowSelection, rowValue, selectRows } from './dataset/select-rows.ts'
 export { toRunRow } from './dataset/dataset-row.ts'
 export { createOutputFolder, defaultOutputRoot } from './store/run-name.ts'

@@ -11,4 +11,5 @@ export {
 export { type ProcessLock } from './files/lock/process-lock.ts'
 export { readLines, type FileLine } from './files/json-lines.ts'
 export { removeTree } from './files/remove-tree.ts'
+export { readTextLines, utf8Text, withoutByteOrderMark, type TextLine } from './files/text-lines.ts'
 export { WriteGroups } from './files/write-groups.ts'

@@ -1,5 +1,6 @@
 import { errorMessage } from '@osmosis/core'
 import { parseExactJson, WrittenNumber } from '@osmosis/protocol/wire'
+import { utf8Text } from '@osmosis/protocol/files'
 import type {
   DecodedArray,
   ParquetRowRange,
@@ -19,7 +20,6 @@ import {
   parseCellJson,
   type RawRow,
 } from './raw-row.ts'
-import { utf8Text } from './text-lines.ts'
 
 /** Exact parsers of text, JSON and times for hyparquet; bytes that are not UTF-8 stay bytes. */
 const exactParsers: Partial<ParquetParsers> = {

@@ -6,6 +6,12 @@ import { pipeline } from 'node:stream/promises'
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { isJsonObject } from '@osmosis/core/http'
 import { WrittenNumber, toExactText } from '@osmosis/protocol/wire'
+import {
+  readTextLines,
+  utf8Text,
+  withoutByteOrderMark,
+  type TextLine,
+} from '@osmosis/protocol/files'
 import { CsvError, parse } from 'csv-parse'
 
 import {
@@ -23,7 +29,6 @@ import { invalidDataset } from './dataset-problems.ts'
 import { withPlace, type DatasetRow } from './dataset-row.ts'
 import { parseRow } from './parse-row.ts'
 import { readParquetRows } from './parquet-rows.ts'
-import { withoutByteOrderMark, type TextLine, readLines, utf8Text } from './text-lines.ts'
 
 const lineFeed = 0x0a
 
@@ -257,7 +262,7 @@ function cannotRead(file: string, reason: string, cause: unknown): OsmosisError 
 /** Reads JSON Lines: one object per line. Blank lines are skipped. */
 async function readJsonlRows(file: string, problems: string[]): Promise<RawRow[]> {
   const rows: RawRow[] = []
-  for await (const line of readLines(file)) {
+  for await (const line of readTextLines(file)) {
     const place = `line ${line.number}`
     const cells = noting(problems, place, () => parseLine(line))
     if (cells) rows.push({ place, cells })

@@ -6,11 +6,11 @@ import {
   findWorkspaceRoot,
   readDataset,
   readEvalConfig,
-  readTextLines,
   readTrainingConfig,
   type ColumnNames,
   type DatasetRow,
 } from '@osmosis/eval'
+import { readTextLines } from '@osmosis/protocol/files'
 
 import { workspaceConfigs } from '../../checks/workspace-checks.ts'
 import { datasetFit, type DatasetFit } from '../../child/entrypoint-process.ts'

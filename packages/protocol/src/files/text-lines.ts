@@ -11,12 +11,12 @@ export interface TextLine {
 }
 
 /**
- * Reads a file line by line. Lines end at the byte `\n` only: `node:readline` also splits at U+2028
+ * Reads a whole file line by line, also a last line without a line feed, which `readLines` leaves out. Lines end at the byte `\n` only: `node:readline` also splits at U+2028
  * and U+2029, which are legal inside JSON strings.
  *
  * @throws the error of the file system
  */
-export async function* readLines(file: string): AsyncGenerator<TextLine, void> {
+export async function* readTextLines(file: string): AsyncGenerator<TextLine, void> {
   // Pieces of the incomplete line; joined once, so that long lines take linear time.
   let pieces: Buffer[] = []
   let number = 0
