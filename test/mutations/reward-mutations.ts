@@ -196,4 +196,32 @@ export const rewardMutations: readonly Mutation[] = [
     to: '  if (!isOfRun) return undefined',
     tests: ['packages/server/test/execution/policy-faults.test.ts'],
   },
+  {
+    name: 'a failed model call that a tool caught is graded',
+    file: 'packages/core/src/sample-registry.ts',
+    from: '      const error = source.unnoticedError?.() ?? this.#failedCallOf(id, source)\n      if (error)',
+    to: '      const error = source.unnoticedError?.()\n      if (error)',
+    tests: ['packages/core/test/policy/hidden-failures.test.ts'],
+  },
+  {
+    name: 'the next turn of an agent makes up for the failure of its tool',
+    file: 'packages/core/src/policy/failed-calls.ts',
+    from: '  return earlierAnswers.every((node) => known.has(original(node)))',
+    to: '  return earlierAnswers.every((node) => known.has(original(node))) || true',
+    tests: ['packages/core/test/policy/hidden-failures.test.ts'],
+  },
+  {
+    name: 'another agent makes up for the failure of an agent',
+    file: 'packages/core/src/policy/failed-calls.ts',
+    from: '  if (answered.about.agent !== failed.about.agent) return false',
+    to: '',
+    tests: ['packages/core/test/policy/hidden-failures.test.ts'],
+  },
+  {
+    name: 'an agent that waits for its next answer is graded',
+    file: 'packages/core/src/sample-registry.ts',
+    from: '      if (requiresModelCall && log?.isAwaited && log.hasOutcome) throw unawaitedCall()',
+    to: '',
+    tests: ['packages/server/test/execution/unasked-agents.test.ts'],
+  },
 ]

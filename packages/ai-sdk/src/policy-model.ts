@@ -9,9 +9,9 @@ import {
   type PolicyClient,
   type RolloutContext,
 } from '@osmosis/core'
-import { policyModelName } from '@osmosis/core/policy'
+import { type ChatCompletion, policyModelName } from '@osmosis/core/policy'
 import { traceOf } from '@osmosis/core/tracing'
-import { type FallbackModel, fallbackModel, ModelOrigin } from '@osmosis/core/workflow'
+import { converting, type FallbackModel, fallbackModel, ModelOrigin } from '@osmosis/core/workflow'
 import type { customProvider, LanguageModel, registerTelemetry, Telemetry } from 'ai'
 
 import type {
@@ -26,7 +26,7 @@ import { recordOf } from './rollout-records.ts'
 import { SampleRecord } from './sample-record.ts'
 import { watchSteps } from './step-results.ts'
 import { StreamedParts } from './streamed-parts.ts'
-import { providerName, sdkAnswer, wireRequest } from './wire-conversion.ts'
+import { providerName, sdkAnswer, type WireRequest, wireRequest } from './wire-conversion.ts'
 
 definePolicyFaults(sdkFault)
 
@@ -150,10 +150,9 @@ export class RolloutModel implements RolloutLanguageModel {
     if (substitute) return substitute.doGenerate(options)
     const { rollout, record, policy } = this.#sample()
     const call = record.begin(options.prompt)
-    const { body, warnings } = await wireRequest(withDefaults(this.settings, options))
+    const { body, warnings } = await this.#request(rollout, options)
     const completion = await policy.complete(body, this.#callOptions(options))
-    const answer = withTurnId(await sdkAnswer(completion), call.turnId)
-    this.#noteAnswer(rollout, answer)
+    const answer = await this.#answer(rollout, completion, call.turnId)
     record.succeed(call, answer.content)
     return { ...answer, warnings, request: { body } }
   }
@@ -180,7 +179,7 @@ export class RolloutModel implements RolloutLanguageModel {
     const call = record.begin(options.prompt)
     const over = record.waitForStream()
     try {
-      const { body, warnings } = await wireRequest(withDefaults(this.settings, options))
+      const { body, warnings } = await this.#request(rollout, options)
       emit({ type: 'stream-start', warnings })
       const parts = new StreamedParts(emit)
       const chunks = policy.stream(body, this.#callOptions(options))
@@ -189,21 +188,32 @@ export class RolloutModel implements RolloutLanguageModel {
         if (options.includeRawChunks) emit({ type: 'raw', rawValue: chunk })
         parts.add(chunk)
       }
-      const answer = withTurnId(await sdkAnswer(await chunks.completion), call.turnId)
-      this.#noteAnswer(rollout, answer)
+      const answer = await this.#answer(rollout, await chunks.completion, call.turnId)
       // Before the SDK knows: the step it makes of the answer refers to it.
       record.succeed(call, answer.content)
       parts.end(answer)
-    } catch (error) {
-      if (!options.abortSignal?.aborted) record.failUnnoticed(error)
-      throw error
     } finally {
       over()
     }
   }
 
-  #noteAnswer(rollout: RolloutContext, answer: GenerateResult): void {
+  #request(rollout: RolloutContext, options: CallOptions): Promise<WireRequest> {
+    return this.#converting(rollout, () => wireRequest(withDefaults(this.settings, options)))
+  }
+
+  async #answer(
+    rollout: RolloutContext,
+    completion: ChatCompletion,
+    turnId: string,
+  ): Promise<GenerateResult> {
+    const answer = withTurnId(await this.#converting(rollout, () => sdkAnswer(completion)), turnId)
     if (this.settings.trainable !== false) noteAnswer(rollout, answer)
+    return answer
+  }
+
+  #converting<T>(rollout: RolloutContext, convert: () => Promise<T>): Promise<T> {
+    const { trainable } = this.settings
+    return converting(rollout, { sampleId: this.name, trainable }, convert)
   }
 
   /** The model that answers here instead of the policy. */

@@ -58,15 +58,13 @@ function assistantParts(part: AnswerPart): AssistantParts {
 
 /**
  * What is known of a sample besides its wire transcript: its latest conversation in the SDK's own
- * messages, the last tool results included, and whether a stream failed that may not have been read.
+ * messages, the last tool results included.
  */
 export class SampleRecord implements SampleSource {
   readonly requiresModelCall = true
   readonly #streams = new Set<Promise<void>>()
   #latest: RecordedCall | undefined
   #answered: RecordedCall | undefined
-  /** `seenUpTo`: how many calls had started by then. */
-  #failed: { error: Error; seenUpTo: number } | undefined
   #count = 0
 
   /** Notes a call that is about to be made. */
@@ -88,16 +86,6 @@ export class SampleRecord implements SampleSource {
   succeed(call: RecordedCall, content: readonly AnswerPart[]): void {
     call.answered(content)
     if (call.number > (this.#answered?.number ?? 0)) this.#answered = call
-    // A call that began before another failed does not recover from that failure.
-    if (this.#failed && call.number > this.#failed.seenUpTo) this.#failed = undefined
-  }
-
-  /** A call failed inside a stream, which may have no reader. */
-  failUnnoticed(error: unknown): void {
-    this.#failed = {
-      error: error instanceof Error ? error : new Error(String(error)),
-      seenUpTo: this.#count,
-    }
   }
 
   /** The call that a step of the SDK came from, when it is the latest. */
@@ -108,10 +96,6 @@ export class SampleRecord implements SampleSource {
   async getSample(id: string): Promise<RolloutSample> {
     await Promise.all(this.#streams)
     return toRolloutSample({ id, messages: plainMessages(this.#conversation?.messages ?? []) })
-  }
-
-  unnoticedError(): Error | undefined {
-    return this.#failed?.error
   }
 
   get #conversation(): RecordedCall | undefined {

@@ -214,12 +214,12 @@ describe('a stream that broke off fails the rollout', () => {
     expect(workflow.failure?.category).toBe('http_error')
   })
 
-  test('but an error of generateText that the workflow caught does not', async () => {
+  test('and so does an error of generateText that the workflow caught', async () => {
     await using server = await startPolicyServer([fault.status(400)])
     const { workflow } = await execute(server, async () =>
       generateText(call).then(undefined, () => {}),
     )
-    expect(workflow.status).toBe('success')
+    expect(workflow.failure).toMatchObject({ category: 'http_error', cause: { status: 400 } })
   })
 })
 

@@ -1,4 +1,3 @@
-import { OsmosisError } from './errors.ts'
 import type { RolloutContext } from './rollout-context.ts'
 import { type RolloutSample, toRolloutSample } from './rollout-sample.ts'
 import type { SampleSource } from './sample-registry.ts'
@@ -7,7 +6,6 @@ import { sharedByCopies } from './shared-by-copies.ts'
 /** A model call in the messages of a framework: what was sent to the policy, and its answer. */
 export interface NativeCall<TMessage> {
   readonly prompt: readonly TMessage[]
-  readonly signal: AbortSignal | undefined
   /** Its place among the calls of the sample, counted from 1. */
   readonly number: number
   answer: TMessage | undefined
@@ -23,17 +21,13 @@ export interface NativeMessages<TMessage> {
 
 /**
  * The sample of an agent in the messages of its framework, for adapters whose model gets the whole conversation
- * with each call. It is the conversation of the latest call. It also knows whether a call failed, or whether an answer was left
- * unread, because frameworks turn errors into texts and events, and their streams need not be read.
+ * with each call. It is the conversation of the latest call.
  */
 export class NativeSample<TMessage> implements SampleSource {
   readonly requiresModelCall = true
   readonly #messages: NativeMessages<TMessage>
-  readonly #open = new Set<NativeCall<TMessage>>()
   #latest: NativeCall<TMessage> | undefined
   #answered: NativeCall<TMessage> | undefined
-  /** `startedBefore`: how many calls had started when it failed. */
-  #failed: { error: Error; startedBefore: number } | undefined
   #started = 0
 
   constructor(messages: NativeMessages<TMessage>) {
@@ -41,9 +35,8 @@ export class NativeSample<TMessage> implements SampleSource {
   }
 
   /** Notes a call that is about to be made. */
-  begin(prompt: readonly TMessage[], signal: AbortSignal | undefined): NativeCall<TMessage> {
-    const call = { prompt, signal, number: (this.#started += 1), answer: undefined }
-    this.#open.add(call)
+  begin(prompt: readonly TMessage[]): NativeCall<TMessage> {
+    const call = { prompt, number: (this.#started += 1), answer: undefined }
     this.#latest = call
     return call
   }
@@ -51,22 +44,6 @@ export class NativeSample<TMessage> implements SampleSource {
   succeed(call: NativeCall<TMessage>, answer: TMessage): void {
     call.answer = answer
     if (call.number > (this.#answered?.number ?? 0)) this.#answered = call
-    // Only a call that started after the failure can recover from it.
-    if (call.number > (this.#failed?.startedBefore ?? 0)) this.#failed = undefined
-  }
-
-  /** Notes that a call failed, unless its caller aborted it. */
-  fail({ signal }: NativeCall<TMessage>, error: unknown): void {
-    if (signal?.aborted) return
-    this.#failed = {
-      error: error instanceof Error ? error : new Error(String(error)),
-      startedBefore: this.#started,
-    }
-  }
-
-  /** To be called when the call is over, also when its reader stopped. */
-  end(call: NativeCall<TMessage>): void {
-    this.#open.delete(call)
   }
 
   getSample(id: string): RolloutSample {
@@ -76,21 +53,6 @@ export class NativeSample<TMessage> implements SampleSource {
       id,
       messages: messages.map((message) => this.#messages.toStored(message)),
     })
-  }
-
-  unnoticedError(): Error | undefined {
-    if (this.#failed) return this.#failed.error
-    const isAnswering = [...this.#open].some(({ signal }) => !signal?.aborted)
-    // A reward needs an answer that it is for.
-    const wasLeft =
-      this.#latest !== undefined && this.#answered === undefined && !this.#latest.signal?.aborted
-    if (!isAnswering && !wasLeft) return undefined
-    return new OsmosisError(
-      'rollout_ended',
-      isAnswering
-        ? 'The workflow returned while the policy was answering: read streams to their end, and await everything the workflow starts.'
-        : 'The only answer of the policy was not read to its end, so there is nothing to reward: read streams to their end.',
-    )
   }
 
   /** A call that repeats an answered one, and failed, does not replace its conversation. */

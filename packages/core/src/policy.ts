@@ -25,7 +25,7 @@ export {
   StreamedAnswer,
   type StreamedAnswerOptions,
 } from './policy/answer/streamed-answer.ts'
-export { argumentsObject, nameForAgent } from './policy/malformed-calls.ts'
+export { argumentsObject, nameForAgent } from './policy/answer/malformed-calls.ts'
 export { isFullContext } from './policy/full-context.ts'
 export type { PolicyClient } from './policy/policy-client.ts'
 export type { PolicyCallOptions } from './policy/policy-stream.ts'

@@ -5,7 +5,7 @@ import { EgressPolicy, type EgressOptions } from './http/egress/egress-policy.ts
 import type { EndpointNames } from './http/exchange.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
 import { type PolicyLimits, policyLimits } from './policy/answer/answer-limits.ts'
-import { type CallLog, wireTranscript } from './policy/call-log.ts'
+import { wireTranscript } from './policy/call-log.ts'
 import {
   type StartingModelCall,
   createPolicyClient,
@@ -15,79 +15,12 @@ import {
 import type { PromptMessage } from './workflow/agent-workflow.ts'
 import type { RolloutBudget } from './workflow/rollout-limits.ts'
 import { policyEndpoint } from './policy/policy-endpoint.ts'
-import { createPolicyFetch } from './policy/policy-fetch.ts'
-import type { PolicyStream } from './policy/policy-stream.ts'
-import type { PolicyWire } from './policy/policy-wire.ts'
+import { callUse, type PolicyWire } from './policy/policy-wire.ts'
 import { toRolloutSample, type RolloutSample } from './rollout-sample.ts'
 import { type SampleSource, SampleRegistry } from './sample-registry.ts'
 import { traces } from './tracing/rollout-trace.ts'
 import { toolErrorLine } from './tracing/tool-error-line.ts'
 import { sharedByCopies } from './shared-by-copies.ts'
-
-/** A sample made of the messages on the wire, for frameworks without an adapter. */
-class PolicySample implements SampleSource {
-  readonly requiresModelCall = true
-  /** For the framework. */
-  readonly policy: PolicyClient
-  readonly #log: CallLog
-  /** The signals of the calls in progress. */
-  readonly #open = new Set<AbortSignal | undefined>()
-  /** `startedBefore`: how many calls had started when it failed. */
-  #failed: { error: Error; startedBefore: number } | undefined
-  #started = 0
-
-  constructor(policy: PolicyClient, log: CallLog) {
-    this.#log = log
-    const stream: PolicyClient['stream'] = (request, options) =>
-      this.#watched(policy.stream(request, options), options?.signal)
-    this.policy = { ...policy, fetch: createPolicyFetch({ stream }) }
-  }
-
-  getSample(id: string): RolloutSample {
-    return toRolloutSample({ id, messages: wireTranscript(this.#log)?.messages ?? [] })
-  }
-
-  /**
-   * Frameworks turn an error inside a tool into a text and one inside a stream into an empty answer, and they
-   * need not read a stream.
-   */
-  unnoticedError(): Error | undefined {
-    if (this.#failed) return this.#failed.error
-    if ([...this.#open].every((signal) => signal?.aborted)) return undefined
-    return new OsmosisError(
-      'rollout_ended',
-      'The workflow returned while the policy was answering: read streams to their end, and await everything the workflow starts.',
-    )
-  }
-
-  #watched(answer: PolicyStream, signal: AbortSignal | undefined): PolicyStream {
-    const number = (this.#started += 1)
-    const chunks = answer[Symbol.asyncIterator]()
-    this.#open.add(signal)
-    const iterator: ReturnType<PolicyStream[typeof Symbol.asyncIterator]> = {
-      next: async () => {
-        try {
-          const result = await chunks.next()
-          if (result.done) this.#open.delete(signal)
-          // Only a call that started after the failure can recover from it.
-          if (result.done && number > (this.#failed?.startedBefore ?? 0)) this.#failed = undefined
-          return result
-        } catch (error) {
-          this.#open.delete(signal)
-          if (!signal?.aborted && error instanceof Error) {
-            this.#failed = { error, startedBefore: this.#started }
-          }
-          throw error
-        }
-      },
-      return: async () => {
-        this.#open.delete(signal)
-        return (await chunks.return?.()) ?? { done: true, value: undefined }
-      },
-    }
-    return { completion: answer.completion, [Symbol.asyncIterator]: () => iterator }
-  }
-}
 
 const storage = sharedByCopies('rollout-context', () => new AsyncLocalStorage<RolloutContext>())
 // Also the same for both copies.
@@ -243,15 +176,18 @@ export class RolloutContext {
   /**
    * Adds a sample that consists of the messages on the wire under its name, in chat completions form, and
    * returns the client that calls the policy for it. For frameworks without an adapter: pass them the client's
-   * `fetch` and `baseUrl`. An agent that never called the policy gives no sample. The rollout fails if a call of
-   * that `fetch` failed and no later one was answered, even if the framework handled the error.
+   * `fetch` and `baseUrl`. An agent that never called the policy gives no sample. The rollout fails if a call
+   * failed and the agent has not recovered from it, even if the framework handled the error.
    *
    * @throws OsmosisError with code `duplicate_sample` or `invalid_id`
    */
   registerPolicySample(name: string): PolicyClient {
-    const sample = new PolicySample(this.policy(name), this[recordKey].log(name))
-    this.registerSampleSource(name, sample)
-    return sample.policy
+    const log = this[recordKey].log(name)
+    this.registerSampleSource(name, {
+      requiresModelCall: true,
+      getSample: (id) => toRolloutSample({ id, messages: wireTranscript(log)?.messages ?? [] }),
+    })
+    return this.policy(name)
   }
 
   /** The names registered so far, in order, also those of sources without a sample. */
@@ -297,6 +233,23 @@ export class RolloutContext {
 /** What a rollout has recorded, for backends and adapters: users need none of it. */
 export function recordOf(context: RolloutContext): SampleRegistry {
   return context[recordKey]
+}
+
+/**
+ * For adapters: runs what makes a request of a framework's messages, or a message of an answer. Its error counts as one of a
+ * model call of the sample, because frameworks make texts and events of it.
+ */
+export async function converting<T>(
+  rollout: RolloutContext,
+  { sampleId, ...use }: { sampleId: string; trainable?: boolean | undefined },
+  convert: () => T | Promise<T>,
+): Promise<T> {
+  try {
+    return await convert()
+  } catch (error) {
+    rollout[recordKey].log(sampleId).failures.fail(error, { about: callUse(use) })
+    throw error
+  }
 }
 
 /** The rollout this code runs in; undefined outside of one. */

@@ -14,14 +14,14 @@ export interface SampleSource {
   /**
    * True for the source of an agent, as in adapters: it gives a sample only when a model call under its id that is
    * training data has ended, also with an error. A call that its caller aborted or stopped reading does not count. Otherwise
-   * an agent that never ran, or whose only answer nobody read, would count as a wrong answer.
-   * Default: false, the source always gives a sample.
+   * an agent that never ran, or whose only answer nobody read, would count as a wrong answer. A failed call fails the
+   * rollout, also when nobody noticed it, unless the agent recovered from it by a later one; so does a call of it
+   * that is in progress when the workflow has returned, unless it is the first. Default: false, the source always gives a sample.
    */
   readonly requiresModelCall?: boolean
   /**
-   * For frameworks whose streams may be left unread: the error of the latest model call of the sample, if it
-   * failed inside a stream where the workflow may not have noticed it. Called after `getSample`, when the
-   * workflow has ended; the rollout fails with the returned error.
+   * For errors that are no model call's, and that a workflow may not notice, such as an approval that nobody gave. Called after
+   * `getSample`, when the workflow has ended; the rollout fails with the returned error.
    */
   unnoticedError?(): Error | undefined
 }
@@ -149,16 +149,22 @@ export class SampleRegistry {
   }
 
   /**
-   * To be called when the workflow has ended and its samples are collected: a model call that failed inside an unread
-   * stream must not look like an empty success.
+   * To be called when the workflow has ended and its samples are collected: a model call that failed where nobody noticed it, inside
+   * a tool or an unread stream, must not look like a bad answer.
    *
-   * @throws the error of that call, as the sample source returns it
+   * @throws the error of that call, the one that a sample source returns, or OsmosisError with code `rollout_ended` when
+   * somebody still waits for an answer
    */
   throwUnnoticedError(): void {
     if (this.misuse !== undefined) throw this.misuse
-    for (const source of this.#sources.values()) {
-      const error = source.unnoticedError?.()
+    for (const [id, source] of this.#sources) {
+      const error = source.unnoticedError?.() ?? this.#failedCallOf(id, source)
       if (error) throw error
+    }
+    for (const [id, { requiresModelCall }] of this.#sources) {
+      const log = this.#logs.get(id)
+      // Without any answer the agent gives no sample, and nothing of it is graded.
+      if (requiresModelCall && log?.isAwaited && log.hasOutcome) throw unawaitedCall()
     }
   }
 
@@ -167,12 +173,15 @@ export class SampleRegistry {
    * its consequence: a program knows an exit code, and code that catches what it makes of the answer.
    */
   get failedCall(): OsmosisError | undefined {
-    for (const source of this.#sources.values()) {
-      const error = source.unnoticedError?.()
-      // A call that is still open has not failed.
-      if (isOsmosisError(error) && error.code !== 'rollout_ended') return error
+    for (const [id, source] of this.#sources) {
+      const error = source.unnoticedError?.() ?? this.#failedCallOf(id, source)
+      if (isOsmosisError(error)) return error
     }
     return undefined
+  }
+
+  #failedCallOf(id: string, { requiresModelCall }: SampleSource): Error | undefined {
+    return requiresModelCall ? this.#logs.get(id)?.failures.latestError : undefined
   }
 
   async #within(ids: readonly string[]): Promise<Map<string, RolloutSample>> {
@@ -227,6 +236,13 @@ function withHistory(
     },
     // Not read, because a getter of the user may throw.
     Object.getOwnPropertyDescriptors(own),
+  )
+}
+
+function unawaitedCall(): OsmosisError {
+  return new OsmosisError(
+    'rollout_ended',
+    'The workflow returned while the policy was answering: read streams to their end, and await everything the workflow starts.',
   )
 }
 

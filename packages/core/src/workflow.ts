@@ -1,6 +1,6 @@
 // For backends, which recognise and check workflows, graders and their configs.
 export { isOfPolicy } from './errors.ts'
-export { recordOf } from './rollout-context.ts'
+export { converting, recordOf } from './rollout-context.ts'
 export { type FallbackModel, fallbackModel, ModelOrigin, wrongRollout } from './model-origin.ts'
 export { sharedByCopies } from './shared-by-copies.ts'
 export { SampleRegistry } from './sample-registry.ts'

@@ -19,7 +19,7 @@ import {
   sharedSampleSource,
 } from '@osmosis/core'
 import { type ChatCompletionRequest, policyModelName } from '@osmosis/core/policy'
-import { type FallbackModel, fallbackModel, ModelOrigin } from '@osmosis/core/workflow'
+import { converting, type FallbackModel, fallbackModel, ModelOrigin } from '@osmosis/core/workflow'
 
 import { addMissingTools, toContent, toPartial, toResponse } from './answers.ts'
 import type { AdkContent, AdkConfig } from './adk-types.ts'
@@ -99,24 +99,18 @@ export class OsmosisLlm extends BaseLlm {
     const { rollout, record, policy } = this.#sample()
     noteCall(rollout)
     this.maybeAppendUserContent(llmRequest)
-    const call = record.begin([...llmRequest.contents], abortSignal)
-    try {
-      const answer = policy.stream(this.#request(llmRequest), this.#callOptions(abortSignal))
-      for await (const chunk of answer) {
-        const partial = stream ? toPartial(chunk) : undefined
-        if (partial) yield partial
-      }
-      const completion = await answer.completion
-      addMissingTools(llmRequest, completion)
-      const content = toContent(completion)
-      record.succeed(call, content)
-      yield toResponse(completion, content)
-    } catch (error) {
-      record.fail(call, error)
-      throw error
-    } finally {
-      record.end(call)
+    const call = record.begin([...llmRequest.contents])
+    const request = await this.#converting(rollout, () => this.#request(llmRequest))
+    const answer = policy.stream(request, this.#callOptions(abortSignal))
+    for await (const chunk of answer) {
+      const partial = stream ? toPartial(chunk) : undefined
+      if (partial) yield partial
     }
+    const completion = await answer.completion
+    addMissingTools(llmRequest, completion)
+    const content = await this.#converting(rollout, () => toContent(completion))
+    record.succeed(call, content)
+    yield toResponse(completion, content)
   }
 
   /** @throws OsmosisError with code `invalid_request` instead of a connection to the policy, which has none */
@@ -127,6 +121,11 @@ export class OsmosisLlm extends BaseLlm {
       'invalid_request',
       'OsmosisLlm has no live connections: run the agent with runAsync() instead of runLive().',
     )
+  }
+
+  #converting<T>(rollout: RolloutContext, convert: () => T): Promise<T> {
+    const { trainable } = this.#settings
+    return converting(rollout, { sampleId: this.sampleId, trainable }, convert)
   }
 
   #request({ contents, config = {} }: LlmRequest): ChatCompletionRequest {

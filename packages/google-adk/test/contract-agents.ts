@@ -33,7 +33,7 @@ class LooseTool extends BaseTool {
   }
 
   override async runAsync({ args }: { args: Record<string, unknown> }): Promise<unknown> {
-    return { result: this.#tool.execute(args) }
+    return { result: await this.#tool.execute(args) }
   }
 }
 

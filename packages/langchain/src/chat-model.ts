@@ -27,10 +27,11 @@ import {
   OsmosisError,
   type PolicyCallOptions,
   type PolicyClient,
+  type RolloutContext,
   wrapRollouts,
 } from '@osmosis/core'
-import { policyModelName } from '@osmosis/core/policy'
-import { fallbackModel, ModelOrigin } from '@osmosis/core/workflow'
+import { type ChatCompletionRequest, policyModelName } from '@osmosis/core/policy'
+import { converting, fallbackModel, ModelOrigin } from '@osmosis/core/workflow'
 
 import { toAIMessage, usageOf, toChunk, toLastChunk } from './answer-messages.ts'
 import { toChatMessages } from './chat-messages.ts'
@@ -225,29 +226,22 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
     options: this['ParsedCallOptions'],
     runManager?: CallbackManagerForLLMRun,
   ): Promise<ChatResult> {
-    const { record, policy } = this.#sample(runManager)
-    const call = record.begin(messages, options.signal)
-    try {
-      const request = { ...this.invocationParams(options), messages: toChatMessages(messages) }
-      const completion = await policy.complete(request, this.#callOptions(options))
-      const message = toAIMessage(completion)
-      record.succeed(call, message)
-      const usage = usageOf(completion)
-      return {
-        generations: [{ text: textOf(message), message }],
-        llmOutput: {
-          tokenUsage: {
-            promptTokens: usage?.input_tokens,
-            completionTokens: usage?.output_tokens,
-            totalTokens: usage?.total_tokens,
-          },
+    const { rollout, record, policy } = this.#sample(runManager)
+    const call = record.begin(messages)
+    const request = await this.#request(rollout, messages, options)
+    const completion = await policy.complete(request, this.#callOptions(options))
+    const message = await this.#converting(rollout, () => toAIMessage(completion))
+    record.succeed(call, message)
+    const usage = usageOf(completion)
+    return {
+      generations: [{ text: textOf(message), message }],
+      llmOutput: {
+        tokenUsage: {
+          promptTokens: usage?.input_tokens,
+          completionTokens: usage?.output_tokens,
+          totalTokens: usage?.total_tokens,
         },
-      }
-    } catch (error) {
-      record.fail(call, error)
-      throw error
-    } finally {
-      record.end(call)
+      },
     }
   }
 
@@ -256,24 +250,33 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
     options: this['ParsedCallOptions'],
     runManager?: CallbackManagerForLLMRun,
   ): AsyncGenerator<ChatGenerationChunk> {
-    const { record, policy } = this.#sample(runManager)
-    const call = record.begin(messages, options.signal)
-    try {
-      const request = { ...this.invocationParams(options), messages: toChatMessages(messages) }
-      const answer = policy.stream(request, this.#callOptions(options))
-      for await (const chunk of answer) {
-        const message = toChunk(chunk)
-        if (message) yield* emit(message, runManager)
-      }
-      const completion = await answer.completion
-      record.succeed(call, toAIMessage(completion))
-      yield* emit(toLastChunk(completion), runManager)
-    } catch (error) {
-      record.fail(call, error)
-      throw error
-    } finally {
-      record.end(call)
+    const { rollout, record, policy } = this.#sample(runManager)
+    const call = record.begin(messages)
+    const request = await this.#request(rollout, messages, options)
+    const answer = policy.stream(request, this.#callOptions(options))
+    for await (const chunk of answer) {
+      const message = toChunk(chunk)
+      if (message) yield* emit(message, runManager)
     }
+    const completion = await answer.completion
+    record.succeed(call, await this.#converting(rollout, () => toAIMessage(completion)))
+    yield* emit(toLastChunk(completion), runManager)
+  }
+
+  #request(
+    rollout: RolloutContext,
+    messages: BaseMessage[],
+    options: this['ParsedCallOptions'],
+  ): Promise<ChatCompletionRequest> {
+    return this.#converting(rollout, () => ({
+      ...this.invocationParams(options),
+      messages: toChatMessages(messages),
+    }))
+  }
+
+  #converting<T>(rollout: RolloutContext, convert: () => T): Promise<T> {
+    const { trainable } = this.#fields
+    return converting(rollout, { sampleId: this.sampleId, trainable }, convert)
   }
 
   /**
@@ -325,6 +328,7 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
 
   /** The sample that a call made now belongs to. */
   #sample(run: CallbackManagerForLLMRun | undefined): {
+    rollout: RolloutContext
     record: NativeSample<BaseMessage>
     policy: PolicyClient
   } {
@@ -339,7 +343,7 @@ export class OsmosisChatModel extends BaseChatModel<OsmosisChatModelCallOptions>
     if (isTrained) notePolicyRun(rollout, run?.runId)
     // A conversation that is not training data must not become that of the sample.
     const record = isTrained ? recordOf(rollout, this.sampleId) : conversationRecord()
-    return { record, policy: rollout.policy(this.sampleId) }
+    return { rollout, record, policy: rollout.policy(this.sampleId) }
   }
 
   #callOptions({ signal }: this['ParsedCallOptions']): PolicyCallOptions {

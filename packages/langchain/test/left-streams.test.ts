@@ -35,8 +35,11 @@ test('an answer whose reader leaves with break is stopped', async () => {
 
 test('a rollout that left the only answer of its policy earns nothing, and fails', async () => {
   await using server = await startPolicyServer([longAnswer])
-  const { workflow } = await execute(server, leave)
-  expect(workflow.failure?.message).toMatch(/only answer of the policy was not read to its end/)
+  const { grading } = await execute(server, leave, { label: '', grader: RewardEverything })
+  expect(grading?.failure).toMatchObject({
+    message: expect.stringContaining('a stream was not read to its end'),
+    cause: { code: 'no_samples' },
+  })
   expect(server.requests).toHaveLength(1)
   expect(await server.requests[0]?.closed).toBe(true)
 })

@@ -100,6 +100,11 @@ export class PolicyChatClient {
     return this.#chunks?.finishReason
   }
 
+  /** Whether the SDK has made a request. */
+  get wasCalled(): boolean {
+    return this.#chunks !== undefined
+  }
+
   /** The part of an `openai` client that the SDK's model uses. */
   forSdk(): SdkClient {
     const client = {

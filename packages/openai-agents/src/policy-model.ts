@@ -19,7 +19,7 @@ import { policyModelName, isRetryableStatus } from '@osmosis/core/policy'
 
 import { type CallUseOptions, PolicyChatClient } from './chat-client.ts'
 import { sdkFault } from './policy-faults.ts'
-import { wrongRollout } from '@osmosis/core/workflow'
+import { recordOf, wrongRollout } from '@osmosis/core/workflow'
 import { currentRecord, currentScope, noteAnswer } from './run-scope.ts'
 import { type SessionRecord, sessionsOf } from './session-record.ts'
 
@@ -65,16 +65,26 @@ export class AgentsPolicyModel implements Model {
     // One client and one inner model per call: concurrent runs share no state.
     const client = new PolicyChatClient(this.#context.policy(record.name), this.#use)
     const inner = new OpenAIChatCompletionsModel(client.forSdk(), policyModelName)
-    for await (const event of inner.getStreamedResponse(request)) {
-      if (event.type !== 'response_done') {
-        yield event
-        continue
+    try {
+      for await (const event of inner.getStreamedResponse(request)) {
+        if (event.type !== 'response_done') {
+          yield event
+          continue
+        }
+        request.signal?.throwIfAborted()
+        const done = completed(event, client.finishReason)
+        if (this.#use.trainable !== false) noteAnswer(this.#context, done.response.id)
+        if (own) record.noteModelCall(request.input, done.response.output)
+        yield done
       }
-      request.signal?.throwIfAborted()
-      const done = completed(event, client.finishReason)
-      if (this.#use.trainable !== false) noteAnswer(this.#context, done.response.id)
-      if (own) record.noteModelCall(request.input, done.response.output)
-      yield done
+    } catch (error) {
+      // The SDK could not make the request of its items.
+      if (!client.wasCalled) {
+        const { trainable = true, agent } = this.#use
+        const about = { purpose: 'agent', trainable, agent }
+        recordOf(this.#context).log(record.name).failures.fail(error, { about })
+      }
+      throw error
     }
   }
 

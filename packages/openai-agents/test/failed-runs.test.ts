@@ -158,3 +158,71 @@ class RewardEverything extends Grader {
     for (const id of ctx.samples.keys()) ctx.setSampleReward(id, 1)
   }
 }
+
+describe('a failed call that nobody notices fails the rollout', () => {
+  const cut = fault.on('an answer of which half arrives', { cutAfterBytes: 600 })
+  const callHelper = { toolCalls: [{ id: 'c', name: 'helper', arguments: '{"input":"x"}' }] }
+  const streamed = async () => {
+    const session = new OsmosisMemorySession({ name: 'main' })
+    return run(policyAgent({ tools: [addTool()] }), 'go', { session, stream: true })
+  }
+
+  test.each([
+    ['refused', fault.status(400)],
+    ['broken off', cut],
+  ])('of an agent that is a tool: %s', async (_how, reply) => {
+    await using server = await startPolicyServer([callHelper, reply, 'done'])
+    const { workflow } = await execute(server, async () => {
+      const helper = policyAgent({ name: 'helper' }).asTool({ toolName: 'helper' })
+      const session = new OsmosisMemorySession({ name: 'main' })
+      await run(policyAgent({ tools: [helper] }), 'go', { session })
+    })
+    expect(server.requests).toHaveLength(3)
+    expect(workflow.failure).toMatchObject({ category: 'http_error' })
+  })
+
+  test.each<[string, () => Promise<void>]>([
+    ['is awaited, and its error caught', async () => (await streamed()).completed.catch(() => {})],
+    [
+      'is read as a stream of Node.js with a handler of errors',
+      async () => {
+        const text = (await streamed()).toTextStream({ compatibleWithNodeStreams: true })
+        await new Promise((resolve) => text.on('error', resolve).on('close', resolve).resume())
+      },
+    ],
+  ])('of a streamed run that %s', async (_how, read) => {
+    await using server = await startPolicyServer([callAdd, cut])
+    const { workflow } = await execute(server, read)
+    expect(workflow.failure).toMatchObject({ category: 'http_error' })
+  })
+
+  test('of a streamed run that nobody reads', async () => {
+    await using server = await startPolicyServer([callAdd, fault.hang('body')])
+    const { workflow } = await execute(server, async () => {
+      await streamed()
+      await server.waitForRequest(1)
+    })
+    expect(workflow.failure).toMatchObject({ cause: { code: 'rollout_ended' } })
+  })
+
+  test('of an agent that is a tool, whose input the SDK cannot send', async () => {
+    await using server = await startPolicyServer([callHelper, 'done'])
+    const { workflow } = await execute(server, async () => {
+      const helper = tool({
+        name: 'helper',
+        description: 'Asks.',
+        parameters: z.object({ input: z.string() }),
+        execute: async () => {
+          const file = { type: 'input_file', file: 'https://example.com/a.pdf' } as const
+          const item = { role: 'user', content: [file] } as const
+          const { finalOutput } = await run(policyAgent({ name: 'helper' }), [item as never])
+          return String(finalOutput)
+        },
+      })
+      const session = new OsmosisMemorySession({ name: 'main' })
+      await run(policyAgent({ tools: [helper] }), 'go', { session })
+    })
+    expect(server.requests).toHaveLength(2)
+    expect(workflow.status).toBe('failure')
+  })
+})

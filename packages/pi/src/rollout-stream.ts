@@ -4,7 +4,8 @@ import {
   createAssistantMessageEventStream,
 } from '@earendil-works/pi-ai'
 import { OsmosisError, type RolloutContext } from '@osmosis/core'
-import { ModelOrigin } from '@osmosis/core/workflow'
+import type { ChatCompletionRequest } from '@osmosis/core/policy'
+import { converting, ModelOrigin } from '@osmosis/core/workflow'
 
 import { AnswerMessage } from './answer-message.ts'
 import { chatMessages, chatTools } from './chat-messages.ts'
@@ -66,7 +67,7 @@ function answerOf(
   const recorded = sample.begin(context.messages)
   const ask = async (): Promise<void> => {
     const { signal, temperature, maxTokens, samplingParams, toolChoice, onPayload } = options
-    try {
+    const request = async (): Promise<ChatCompletionRequest> => {
       const tools = chatTools(context.messages)
       const body = {
         messages: chatMessages(context.messages),
@@ -78,16 +79,20 @@ function answerOf(
         ...samplingParams,
       }
       const changed = (await onPayload?.(body, model)) as typeof body | undefined
+      return changed ?? body
+    }
+    try {
       const headers = { 'user-agent': 'pi' }
-      const chunks = policy.stream(changed ?? body, { signal, purpose, trainable, headers })
+      const sampled = { sampleId: name, trainable }
+      const body = await converting(rollout, sampled, request)
+      const chunks = policy.stream(body, { signal, purpose, trainable, headers })
       for await (const chunk of chunks) answer.add(chunk)
-      const message = answer.finish(await chunks.completion)
+      const completion = await chunks.completion
+      const message = await converting(rollout, sampled, () => answer.finish(completion))
       recorded.succeed(message)
       answer.end(message)
     } catch (error) {
-      const isAborted = signal?.aborted === true
-      if (!isAborted) recorded.fail(error)
-      answer.fail(error, isAborted)
+      answer.fail(error, signal?.aborted === true)
     }
   }
   sample.waitFor(ask())

@@ -9,38 +9,25 @@ import {
 
 const kind = Symbol.for('osmosis.pi')
 
-/** Receives the end of a call. */
+/** Receives the answer to a call. */
 interface RecordedPiCall {
   succeed(message: AssistantMessage): void
-  fail(error: unknown): void
 }
 
-/** The latest conversation of a sample in Pi's own messages, and whether its latest call failed. */
+/** The latest conversation of a sample in Pi's own messages. */
 export class PiSample implements SampleSource {
   readonly requiresModelCall = true
   readonly #open = new Set<Promise<void>>()
   #messages: readonly Message[] = []
   #latest = 0
   #count = 0
-  /** `seenUpTo`: how many calls had started by then. */
-  #failed: { error: Error; seenUpTo: number } | undefined
 
   begin(prompt: readonly Message[]): RecordedPiCall {
     const number = (this.#count += 1)
     // The agent appends to its list while the call is in progress.
     const before = [...prompt]
     this.#note(number, before)
-    return {
-      succeed: (message) => {
-        this.#note(number, [...before, message])
-        // A call that began before another failed does not recover from it.
-        if (number > (this.#failed?.seenUpTo ?? 0)) this.#failed = undefined
-      },
-      fail: (error) => {
-        const reason = error instanceof Error ? error : new Error(String(error))
-        this.#failed = { error: reason, seenUpTo: this.#count }
-      },
-    }
+    return { succeed: (message) => this.#note(number, [...before, message]) }
   }
 
   /** The sample is not complete before the call has ended. */
@@ -52,10 +39,6 @@ export class PiSample implements SampleSource {
   async getSample(id: string): Promise<RolloutSample> {
     await Promise.all(this.#open)
     return toRolloutSample({ id, messages: this.#messages })
-  }
-
-  unnoticedError(): Error | undefined {
-    return this.#failed?.error
   }
 
   #note(number: number, messages: readonly Message[]): void {

@@ -20,7 +20,7 @@ async function run(
         description,
         parameters: Type.Unsafe<object>(parameters),
         execute: async (_id, input) => ({
-          content: [{ type: 'text', text: execute(input) }],
+          content: [{ type: 'text', text: await execute(input) }],
           details: {},
         }),
       })),

@@ -12,7 +12,7 @@ import {
   isFullContext,
   policyModelName,
 } from '@osmosis/core/policy'
-import { wrongRollout } from '@osmosis/core/workflow'
+import { converting, wrongRollout } from '@osmosis/core/workflow'
 import {
   type BaseModelConfig,
   ContextWindowOverflowError,
@@ -41,6 +41,7 @@ export class StrandsPolicyModel extends Model {
   readonly [turnMemoryKey] = new TurnMemory()
   readonly #context: RolloutContext
   readonly #policy: PolicyClient
+  readonly #sampleId: string
   readonly #settings: StrandsModelSettings
   #config: BaseModelConfig = {}
 
@@ -48,6 +49,7 @@ export class StrandsPolicyModel extends Model {
     super()
     this.#context = context
     this.#policy = context.policy(sampleId)
+    this.#sampleId = sampleId
     this.#settings = settings
   }
 
@@ -75,7 +77,10 @@ export class StrandsPolicyModel extends Model {
     const events = new AnswerEvents(this[turnMemoryKey], onLength)
     let completion: ChatCompletion
     try {
-      const answer = this.#policy.stream(this.#request(messages, options), {
+      const request = await converting(this.#context, { sampleId: this.#sampleId, trainable }, () =>
+        this.#request(messages, options),
+      )
+      const answer = this.#policy.stream(request, {
         signal: options.cancelSignal,
         purpose,
         trainable,

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 
 import {
-  errorCategory,
   requireRolloutContext,
   type RolloutContext,
   type RolloutSample,
@@ -12,7 +11,6 @@ import { traceOf, type RolloutTrace, type ToolTrace } from '@osmosis/core/tracin
 import {
   type Agent,
   type AgentConfig,
-  ContextWindowOverflowError,
   NullConversationManager,
   AfterInvocationEvent,
   AfterModelCallEvent,
@@ -130,7 +128,6 @@ export class RolloutBinding {
   readonly #context: RolloutContext
   readonly #model: ReturnType<OsmosisRolloutModel['forSample']>
   readonly #recorder = new ConversationRecorder()
-  #streamError: Error | undefined
 
   /** @throws OsmosisError with code `no_rollout_context` or `invalid_id` */
   constructor(placeholder: OsmosisRolloutModel, { name, id }: Pick<AgentConfig, 'name' | 'id'>) {
@@ -172,19 +169,12 @@ export class RolloutBinding {
     this.#context.registerSampleSource(this.sampleId, {
       requiresModelCall: true,
       getSample: (id) => this.#sample(id, agent),
-      unnoticedError: () => this.#streamError,
     })
   }
 
-  /**
-   * Notes how a stream of the agent ended. Agents used as tools and nodes of a graph are run by
-   * Strands, which makes a text of an error: a policy that failed must not look like a bad answer.
-   */
-  noteStreamEnd(error?: unknown): void {
+  /** Notes the error of a run of the agent. It may be a fault of the policy if that has answered. */
+  noteRunError(error: unknown): void {
     if (recordOf(this.#context).log(this.sampleId).hasOutcome) noteError(error, this.#context)
-    const isPolicyError =
-      errorCategory(error) === 'http_error' && !(error instanceof ContextWindowOverflowError)
-    this.#streamError = isPolicyError && error instanceof Error ? error : undefined
   }
 
   #sample(id: string, agent: Agent): RolloutSample {

@@ -63,12 +63,7 @@ export class OsmosisStrandsAgent extends Agent {
 
   /** As `Agent.invoke`; without input the agent continues from its messages. */
   override async invoke(args?: OsmosisInvokeArgs, options?: InvokeOptions): Promise<AgentResult> {
-    try {
-      return await super.invoke(args as InvokeArgs, options)
-    } finally {
-      // Forgets the error that `stream` noted: the caller of `invoke` gets it, so the rollout need not end with it as well.
-      this.#rollout?.noteStreamEnd()
-    }
+    return super.invoke(args as InvokeArgs, options)
   }
 
   /** As `Agent.stream`; leaving it early ends the model call that is in progress. */
@@ -94,11 +89,10 @@ export class OsmosisStrandsAgent extends Agent {
     try {
       const result = yield* super.stream(input, { ...options, cancelSignal })
       ended = true
-      rollout.noteStreamEnd()
       return result
     } catch (error) {
       ended = true
-      rollout.noteStreamEnd(error)
+      rollout.noteRunError(error)
       throw error
     } finally {
       // Tools may have kept the signal for work that continues behind the run.

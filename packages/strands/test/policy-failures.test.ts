@@ -147,16 +147,21 @@ describe('a failure that Strands makes a text of', () => {
     expect(workflow.failure).toMatchObject({ category: 'http_error' })
   })
 
-  test('does not when the agent did well the next time, or the workflow has seen it', async () => {
+  test('also when the workflow has caught it', async () => {
+    await using server = await startPolicyServer(() => fault.status(401))
+    const { workflow } = await execute(server, async () => {
+      await expect(policyAgent().invoke('go')).rejects.toThrow('401')
+    })
+    expect(workflow.failure).toMatchObject({ category: 'http_error' })
+  })
+
+  test('does not when the agent did well the next time', async () => {
     await using server = await startPolicyServer(({ headers }, n) => {
-      if (headers['x-sample-id'] === 'seen') return fault.status(401)
-      if (headers['x-sample-id'] === 'helper') return n === 2 ? fault.status(400) : 'fine'
-      if (n > 4) return 'done'
+      if (headers['x-sample-id'] === 'helper') return n === 1 ? fault.status(400) : 'fine'
+      if (n > 3) return 'done'
       return { toolCalls: [{ id: `c-${n}`, name: 'helper', arguments: '{"input":"hi"}' }] }
     })
     const { workflow } = await execute(server, async ({ prompt }) => {
-      const seen = policyAgent({ name: 'seen' })
-      await expect(seen.invoke('go')).rejects.toThrow('401')
       const helper = policyAgent({ name: 'helper' })
       await policyAgent({ messages: prompt, tools: [helper] }).invoke()
     })

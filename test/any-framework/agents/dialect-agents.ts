@@ -18,10 +18,15 @@ async function withProxy(
   }
 }
 
-function resultOf(tools: readonly ContractTool[], name: string, input: unknown): string {
+async function resultOf(
+  tools: readonly ContractTool[],
+  name: string,
+  input: unknown,
+): Promise<string> {
   const isObject = typeof input === 'object' && input !== null && !Array.isArray(input)
   if (!isObject) return 'the input is not a JSON object'
-  return tools.find((tool) => tool.name === name)?.execute(input) ?? `unknown tool: ${name}`
+  const tool = tools.find((known) => known.name === name)
+  return (await tool?.execute(input)) ?? `unknown tool: ${name}`
 }
 
 /** Anthropic's Messages. */
@@ -49,14 +54,12 @@ export async function messagesLoop(run: ContractRun, streams: boolean): Promise<
       if (stop_reason !== 'tool_use') {
         return content.map((block) => (block.type === 'text' ? block.text : '')).join('')
       }
-      messages.push({
-        role: 'user',
-        content: calls.map(({ id, name, input }) => ({
-          type: 'tool_result' as const,
-          tool_use_id: id,
-          content: resultOf(tools, name, input),
-        })),
-      })
+      const results: Anthropic.ToolResultBlockParam[] = []
+      for (const { id, name, input } of calls) {
+        const result = await resultOf(tools, name, input)
+        results.push({ type: 'tool_result', tool_use_id: id, content: result })
+      }
+      messages.push({ role: 'user', content: results })
     }
   })
 }
@@ -86,7 +89,7 @@ export async function responsesLoop(run: ContractRun, streams: boolean): Promise
       const calls = response.output.filter((item) => item.type === 'function_call')
       if (calls.length === 0 || response.status !== 'completed') return response.output_text
       for (const { call_id, name, arguments: written } of calls) {
-        const output = resultOf(tools, name, parsed(written))
+        const output = await resultOf(tools, name, parsed(written))
         input.push({ type: 'function_call_output', call_id, output })
       }
     }

@@ -51,14 +51,14 @@ async function loop({ name, prompt, tools = [], signal }: ContractRun, ask: Ask)
       messages.push({
         role: 'tool',
         tool_call_id: call.id,
-        content: result(call.function.arguments),
+        content: await result(call.function.arguments),
       })
 
-      function result(args: string): string {
+      async function result(args: string): Promise<string> {
         try {
           const input: unknown = JSON.parse(args)
           if (typeof input !== 'object' || input === null) return 'the arguments are not an object'
-          return tool?.execute(input) ?? 'there is no such tool'
+          return (await tool?.execute(input)) ?? 'there is no such tool'
         } catch (error) {
           return String(error)
         }

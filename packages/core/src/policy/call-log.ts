@@ -17,6 +17,7 @@ import {
   pathTo,
   type MessageNode,
 } from './conversation-tree.ts'
+import { FailedCalls } from './failed-calls.ts'
 import { agentUse, type CallAbout, versionIn } from './policy-wire.ts'
 
 /** One model call of a sample. */
@@ -94,6 +95,10 @@ interface LoggedCall {
   settled: MeasuredCall | undefined
   /** Whether its caller aborted it or stopped reading. */
   wasLeft: boolean
+  /** Its place among the calls of the sample, counted from 1. */
+  readonly number: number
+  /** Of the caller; undefined when the call has ended. */
+  signal: AbortSignal | undefined
 }
 
 /** A call that has ended. */
@@ -105,6 +110,8 @@ export interface SettledCall extends Readonly<LoggedCall> {
 export class CallLog {
   /** What the agent of this sample calls tool calls of the policy. */
   readonly aliases = new CallAliases()
+  /** The calls that failed, and that the agent has not recovered from. */
+  readonly failures = new FailedCalls()
   readonly #tree: ConversationTree
   readonly #calls: LoggedCall[] = []
   #hasTrainable = false
@@ -114,8 +121,12 @@ export class CallLog {
     this.#tree = new ConversationTree(this.aliases, prompt)
   }
 
-  /** Records the start of a call. */
-  begin(messages: readonly ChatMessage[], about: CallAbout): CallRecorder {
+  /**
+   * Records the start of a call.
+   *
+   * @param signal - of the caller, who no longer waits for the answer when it is aborted
+   */
+  begin(messages: readonly ChatMessage[], about: CallAbout, signal?: AbortSignal): CallRecorder {
     const { end, known } = this.#tree.follow(messages)
     let extendsPrevious = true
     const path = pathTo(end)
@@ -137,9 +148,11 @@ export class CallLog {
       instructionsChanged,
       settled: undefined,
       wasLeft: false,
+      number: this.failures.begin(),
+      signal,
     }
     this.#calls.push(logged)
-    return new CallRecorder(this.#tree, logged)
+    return new CallRecorder(this.#tree, logged, this.failures)
   }
 
   /** Number of calls made, failed ones included. */
@@ -150,6 +163,14 @@ export class CallLog {
   /** Whether a call is in progress. */
   get isBusy(): boolean {
     return this.#calls.some(({ settled }) => settled === undefined)
+  }
+
+  /** Whether a call that is training data is in progress, and its caller has not aborted it. */
+  get isAwaited(): boolean {
+    return this.#calls.some(
+      ({ about, settled, signal }) =>
+        about.trainable && settled === undefined && signal?.aborted !== true,
+    )
   }
 
   /** The finished calls, in the order they were made. */
@@ -241,15 +262,17 @@ export interface TrainedConversation {
 export class CallRecorder {
   readonly #tree: ConversationTree
   readonly #logged: LoggedCall
+  readonly #failures: FailedCalls
   readonly #startedAt = Date.now()
   readonly #start = performance.now()
   #firstChunkMs: number | null = null
   /** How often the request has been sent. */
   attempts = 0
 
-  constructor(tree: ConversationTree, logged: LoggedCall) {
+  constructor(tree: ConversationTree, logged: LoggedCall, failures: FailedCalls) {
     this.#tree = tree
     this.#logged = logged
+    this.#failures = failures
   }
 
   get settled(): boolean {
@@ -280,10 +303,12 @@ export class CallRecorder {
     const logged = this.#logged
     logged.end = this.#tree.answer(logged.end, choice.message, agent)
     this.#settle(completion, null)
+    this.#failures.succeed(logged)
   }
 
   fail(error: unknown): void {
     this.#settle(undefined, beginningOf(errorMessage(error), errorTextBytes))
+    if (!this.#logged.wasLeft) this.#failures.fail(error, this.#logged)
   }
 
   /** As `fail`, of a call whose caller aborted it or stopped reading. */
@@ -295,6 +320,7 @@ export class CallRecorder {
   #settle(completion: ChatCompletion | undefined, error: string | null): void {
     const choice = completion?.choices[0]
     const { about } = this.#logged
+    this.#logged.signal = undefined
     if (about.trainable) this.#logged.end.isTip = true
     const model = completion?.model || null
     this.#logged.settled = {

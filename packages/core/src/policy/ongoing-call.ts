@@ -3,7 +3,9 @@ import type { RolloutBudget } from '../workflow/rollout-limits.ts'
 import type { PolicyAnswer } from './answer/policy-answer.ts'
 import type { CallRecorder } from './call-log.ts'
 import type { ChatCompletion } from './chat-completion.ts'
+import type { FailedCalls } from './failed-calls.ts'
 import { type Answered, stoppedReading } from './policy-stream.ts'
+import { agentUse, type CallUse } from './policy-wire.ts'
 
 /** What a model call belongs to. */
 interface CallOptions {
@@ -14,11 +16,15 @@ interface CallOptions {
   readonly budget: RolloutBudget | undefined
   /** Settled with the answer, for callers that read its chunks. */
   readonly answered: Answered | undefined
+  /** Those of the sample. */
+  readonly failures: FailedCalls
 }
 
 /** A model call from its beginning to its end, of which it has one. What has begun with it ends with it. */
 export class OngoingCall {
   readonly signal: AbortSignal
+  /** What it is for, when that is known. */
+  use: CallUse = agentUse
   recorder: CallRecorder | undefined
   trace: CallTrace | undefined
   /** Says to whoever counts the calls in progress that this one has ended. */
@@ -46,11 +52,13 @@ export class OngoingCall {
 
   /** Ends the call with an error. Returns what the caller gets. */
   fail(error: unknown): unknown {
-    const { own, answered } = this.#options
+    const { own, answered, signal, failures } = this.#options
     // An abort can arrive as any error; its reason says what happened.
     const failure: unknown = this.signal.aborted ? this.signal.reason : error
     if (own?.aborted) this.recorder?.leave(failure)
-    else this.recorder?.fail(failure)
+    else if (this.recorder) this.recorder.fail(failure)
+    // Of a request that could not be made there is no record.
+    else if (!signal.aborted) failures.fail(failure, { about: this.use })
     answered?.reject(failure)
     this.#end(failure)
     return failure

@@ -148,7 +148,8 @@ class PolicyCalls {
     answered?: Answered,
   ): AsyncGenerator<ChatCompletionChunk, ChatCompletion> {
     const { signal, budget } = this.#route
-    const call = new OngoingCall({ signal, own: options.signal, budget, answered })
+    const { failures } = this.#sample.log
+    const call = new OngoingCall({ signal, own: options.signal, budget, answered, failures })
     try {
       const answer = await this.#begin(call, request, options)
       do {
@@ -178,11 +179,12 @@ class PolicyCalls {
     const { id: sampleId, log, trace } = this.#sample
     const { signal } = call
     signal.throwIfAborted()
+    const use = callUse(options)
+    call.use = use
     assertOneAnswer(request)
     budget?.begin()
-    const use = callUse(options)
     const settings = wireRequest(this.#wire, request)
-    const recorder = log.begin(request.messages, aboutCall(settings, use))
+    const recorder = log.begin(request.messages, aboutCall(settings, use), options.signal)
     call.recorder = recorder
     const { model, stream: streams, auxiliaryUrl } = this.#wire
     call.trace = trace?.call(

@@ -125,7 +125,7 @@ describe('an agent whose only answer was aborted', () => {
   })
 })
 
-it('an agent whose only call failed is a sample', async () => {
+it('an agent whose only call failed fails the rollout, although the workflow caught the error', async () => {
   const policy = await startPolicyEndpoint((response) => response.writeHead(400).end())
   const backend = new LocalBackend({
     workflow: workflow(async () => {
@@ -133,9 +133,9 @@ it('an agent whose only call failed is a sample', async () => {
     }),
     grader: rewardAll,
   })
-  const { grading } = await run(backend, { chatCompletionsUrl: policy.url })
-  expect(grading?.status).toBe('success')
-  expect(grading?.samples.get('solver')?.calls).toMatchObject([{ error: expect.any(String) }])
+  const { completion, grading } = await run(backend, { chatCompletionsUrl: policy.url })
+  expect(completion?.failure).toMatchObject({ category: 'http_error', cause: { status: 400 } })
+  expect(grading).toBeUndefined()
 })
 
 describe('an agent that the policy is still answering', () => {
@@ -162,5 +162,29 @@ describe('an agent that the policy is still answering', () => {
       warnings: [expect.stringMatching(/still answering "title" when run\(\) ended/)],
     })
     expect([...(grading?.samples.keys() ?? [])]).toEqual(['solver'])
+  })
+
+  it('fails the rollout if it has an earlier answer, because it would be graded in the middle', async () => {
+    const { promise: asked, resolve } = Promise.withResolvers<undefined>()
+    let calls = 0
+    const policy = await startPolicyEndpoint((response) => {
+      calls += 1
+      if (calls === 1) sendStream(response, answerStream('4'))
+      else resolve(undefined)
+    })
+    const backend = new LocalBackend({
+      workflow: workflow(async () => {
+        const solver = agent('solver')
+        await solver()
+        solver().catch(() => undefined)
+        await asked
+      }),
+      grader: rewardAll,
+    })
+    const { completion } = await run(backend, { chatCompletionsUrl: policy.url })
+    expect(completion?.failure).toMatchObject({
+      message: expect.stringContaining('await everything the workflow starts'),
+      cause: { code: 'rollout_ended' },
+    })
   })
 })

@@ -3,7 +3,7 @@ export const contractRules = {
   'gives-sample': 'an agent that called the policy is a sample under its name',
   'omits-agents-without-calls': 'an agent without a model call gives no sample',
   'names-agents-without-calls': 'a rollout whose agents made no model call fails and names them',
-  'fails-unawaited-runs': 'a run that is not awaited never succeeds without its answer',
+  'fails-unawaited-runs': 'a run that is not awaited never succeeds without its last answer',
   'carries-identity': 'model calls carry rollout, sample and key, name the policy and stream',
   'keeps-agents-apart': 'two parallel agents never mix their ids',
   'stays-in-its-rollout':
@@ -39,6 +39,8 @@ export const contractRules = {
   'retries-before-answer': 'a 503 before the answer is retried',
   'refused-once': 'a 401 is not retried and fails the run as http_error',
   'stays-within-egress': 'an address that the egress policy forbids is never reached',
+  'fails-hidden-failures':
+    'a model call that fails inside a tool fails the run, also if the framework makes a text of the error',
   'refuses-cut-answers': 'a broken answer is not retried, fails the run and earns no reward',
   'keeps-failed-runs': 'a failed run yields the conversation so far',
   'aborts-for-real': 'an aborted run closes the socket and yields the conversation so far',
@@ -59,7 +61,7 @@ export interface ContractTool {
   readonly description: string
   /** JSON schema of an object. What the policy sends may violate it; do not make it strict. */
   readonly parameters: Readonly<Record<string, unknown>>
-  readonly execute: (input: unknown) => string
+  readonly execute: (input: unknown) => string | Promise<string>
 }
 
 /** One run of an agent. */

@@ -86,6 +86,23 @@ export const failureCases = {
     expectEqual('the graded samples', [...grading.samples.keys()], [])
   },
 
+  'fails-hidden-failures': async (adapter) => {
+    for (const failure of [fault.status(400), fault.on('half of it', { cutAfterBytes: 60 })]) {
+      await using server = await startPolicyServer([callAdd, failure, 'done'], adapter)
+      const asksAnother: ContractTool = {
+        ...addTool,
+        execute: async () => adapter.run({ name: 'helper', prompt: 'help' }),
+      }
+      const outcome = await executeRollout(server, async () =>
+        // Frameworks differ in whether the run continues with a text that reports the error.
+        Promise.allSettled([adapter.run({ name: 'solver', prompt: 'go', tools: [asksAnother] })]),
+      )
+      const { workflow } = outcome
+      expectEqual('the failure category of the workflow', workflow.failure?.category, 'http_error')
+      expectUnrewarded('a rollout whose tool called the policy in vain', outcome)
+    }
+  },
+
   'keeps-failed-runs': async (adapter) => {
     await using server = await startPolicyServer([callAdd, fault.status(400)], adapter)
     const rollout = contractRollout(server)

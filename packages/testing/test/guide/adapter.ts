@@ -29,7 +29,7 @@ export class LoopAgent {
       this.#messages.push(message)
       if (!message.tool_calls?.length) return message.content ?? ''
       for (const { id, function: call } of message.tool_calls) {
-        const result = execute(tools, call.name, call.arguments)
+        const result = await execute(tools, call.name, call.arguments)
         this.#messages.push({ role: 'tool', tool_call_id: id, content: result })
       }
     }
@@ -45,9 +45,14 @@ function wireTools(tools: readonly ContractTool[]): object {
   return { tools: described }
 }
 
-function execute(tools: readonly ContractTool[], name: string, text: string): string {
+async function execute(
+  tools: readonly ContractTool[],
+  name: string,
+  text: string,
+): Promise<string> {
+  const tool = tools.find((one) => one.name === name)
   try {
-    return tools.find((tool) => tool.name === name)?.execute(JSON.parse(text)) ?? 'no such tool'
+    return (await tool?.execute(JSON.parse(text))) ?? 'no such tool'
   } catch (error) {
     requireRolloutContext('LoopAgent').logToolError(name, error)
     return `Error: ${String(error)}`

@@ -1,4 +1,4 @@
-import { isJsonObject, parseJson } from '../http/json.ts'
+import { isJsonObject, parseJson } from '../../http/json.ts'
 
 /** How the name ends under which an agent gets a call that its framework would run although it is malformed. */
 const ending = '_with_malformed_arguments'
