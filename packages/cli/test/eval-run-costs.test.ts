@@ -141,7 +141,7 @@ export class ThrowingWorkflow extends EchoWorkflow {
   expect([code, stderr]).toEqual([
     1,
     expect.stringMatching(
-      /error: The run is incomplete\. The first 2\d rollouts all failed the same way, with agent_error: .*no orders\. .* pass --fail-on-error never to continue\.\n$/,
+      /error: The run is incomplete\. The first 2\d rollouts all failed the same way, with agent_error: .*no orders\. Fix that and start again with --retry-failed, or pass --fail-on-error never to continue\.\n$/,
     ),
   ])
 })

@@ -88,6 +88,11 @@ export const errorCategories = {
   run_locked: 'agent_error',
   /** Files of a run are missing or were changed. The message has the file and the line. */
   damaged_run: 'agent_error',
+  /**
+   * The rollouts of a training's step could not all be run. The message says why. When that is mended, start the same training again:
+   * it continues with them.
+   */
+  rollouts_incomplete: 'agent_error',
   /** The program that trains the policy failed. The message has its last lines, and `learner.log` of `train local` has all. */
   learner_error: 'agent_error',
   /**

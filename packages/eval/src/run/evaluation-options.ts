@@ -73,7 +73,7 @@ export interface EvaluationOptions {
    * the same place, or with the same message.
    */
   readonly failOnError?: number | false | undefined
-  /** How a user continues in spite of failures, at the end of the reason why it stopped: `or pass …`. Default: nothing. */
+  /** How a user continues in spite of failures, after `start again` in the reason why it stopped: `, or pass …`. Default: nothing. */
   readonly failureAdvice?: { readonly raise: string; readonly continue: string } | undefined
   /**
    * How long items may be run again because of rate limits while none ends; then no further item is

@@ -89,9 +89,9 @@ export function beginStep(settings: RunSettings, options: StepRunOptions): Start
 
 /**
  * Runs the rollouts of a step as a run that `osmosis eval` opens, or continues with a run that was interrupted: items
- * that ended before are not run again.
+ * that ended before are not run again, unless all of them failed.
  *
- * @throws OsmosisError with code `policy_unreachable` when the run cannot be finished, `storage_error` when it cannot be stored; the
+ * @throws OsmosisError with code `rollouts_incomplete` when the run cannot be finished, `storage_error` when it cannot be stored; the
  * reason of `signal`
  */
 export async function runStep(
@@ -103,6 +103,9 @@ export async function runStep(
   source.startStep?.(`${options.seed}/${name}`)
   const store = await openStore(settings, options)
   const sequences = options.trains ? new SequenceFile(store) : undefined
+  // Failures that have stopped the run would stop it again at once.
+  const isUnfinished = store.events.size < rows.length * store.manifest.n
+  const hasOnlyFailed = [...store.events.values()].every(({ status }) => status === 'failed')
   try {
     const result = await runEvaluation({
       names: { run: name, ...names },
@@ -118,6 +121,7 @@ export async function runStep(
       passThreshold,
       signal,
       store,
+      runAgain: () => isUnfinished && hasOnlyFailed,
       ...(redact && { redact }),
       ...(options.onProgress && { onProgress: options.onProgress }),
     })
@@ -126,7 +130,7 @@ export async function runStep(
       const failure = sequences?.failure ?? store.failure
       if (failure !== undefined) throw failure
       throw new OsmosisError(
-        'policy_unreachable',
+        'rollouts_incomplete',
         `The rollouts of ${name} could not all be run. ${result.incompleteReason ?? ''} The training continues with them when it is started again.`,
       )
     }

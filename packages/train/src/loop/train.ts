@@ -40,12 +40,12 @@ import { TrainingJournal } from './training-journal.ts'
  * at a row, and updates the weights once. Each step is a run in `<folder>/runs` that `osmosis eval` opens.
  *
  * A step counts when its line is in the journal. A training that was interrupted at any moment, by a kill too,
- * continues with the same call: rollouts that ended are not run again, and updates that the last checkpoint does not
- * have are made again from the stored rollouts.
+ * continues with the same call: rollouts that ended are not run again, unless all of an interrupted step have failed, and
+ * updates that the last checkpoint does not have are made again from the stored rollouts.
  *
  * @throws OsmosisError with code `invalid_config` for options that cannot be or that differ from those the training
  * was started with, `run_locked` when another process trains in the folder, `training_drift` and
- * `learner_error` of the learner, `policy_unreachable` when rollouts cannot be run, `storage_error` when the disk is full; the
+ * `learner_error` of the learner, `rollouts_incomplete` when rollouts cannot be run, `storage_error` when the disk is full; the
  * reason of `signal`
  */
 export async function train(options: TrainOptions): Promise<TrainResult> {

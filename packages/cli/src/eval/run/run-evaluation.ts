@@ -322,8 +322,8 @@ async function evaluate(
       maxCostUsd: flags.maxCost,
       failOnError: flags.failOnError === 'never' ? false : flags.failOnError,
       failureAdvice: {
-        raise: ', or raise --fail-on-error to continue',
-        continue: ', or pass --fail-on-error never to continue',
+        raise: ' with --retry-failed, or raise --fail-on-error to continue',
+        continue: ' with --retry-failed, or pass --fail-on-error never to continue',
       },
       signal: AbortSignal.any(signals),
       store,
