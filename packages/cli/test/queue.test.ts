@@ -10,7 +10,7 @@ import {
   FakeController,
   post,
 } from '../../../test/kit/index.ts'
-import { inWorkspace, run as osmosis, sendRow, readResults } from './in-process.ts'
+import { inWorkspace, run as osmosis, sendRow, start, readResults } from './in-process.ts'
 import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
 
@@ -93,6 +93,33 @@ withPrograms('redis-server').it(
     worker.child.kill('SIGTERM')
     const { stderr } = await worker.finished
     expect(stderr.match(/Rollouts wait until it stores them/g)).toHaveLength(1)
+  },
+)
+
+withPrograms('redis-server').it(
+  'a worker whose port is taken takes no rollout, and leaves those of the queue to others',
+  { tags: 'slow' },
+  async () => {
+    const redis = await startRedis()
+    await using controller = await new FakeController().start()
+    const queue = ['--redis', redis.url]
+    const { command: front, url } = await startFront([calling, ...queue])
+    await post(`${url}/rollout`, controller.rolloutBody())
+    await front.printed(/rollout accepted/)
+    const taken = new URL(url).port
+    const refused = await osmosis(['worker', calling, ...queue, '--port', taken])
+    expect([refused.code, refused.stdout]).toEqual([1, ''])
+    expect(refused.stderr).toContain(
+      `error: Port ${taken} of 127.0.0.1 is used by another program.`,
+    )
+    expect(refused.stderr).not.toContain('rollout taken')
+    expect(controller.events).not.toContain('policy call')
+    const second = start(['serve', calling, ...queue, '--port', '0', '--no-trajectories'])
+    const [, workers] = await second.printed(/^Over .*, code \w+: (.*)$/m)
+    expect(workers).toBe('no worker yet, rollouts wait for one')
+    await second.end()
+    await startWorker([calling, ...queue])
+    expect(await controller.bodies()).toMatchObject([{ status: 'success' }, { status: 'success' }])
   },
 )
 

@@ -8,6 +8,7 @@ import {
   type ServerShell,
   createStderrLogger,
   serve,
+  silentLogger,
   type ListeningServer,
   type Logger,
   type ServableApp,
@@ -180,6 +181,22 @@ export async function listen(
     signal,
     handleSignals: signal === undefined,
   })
+}
+
+/**
+ * Opens a port and closes it again. A worker does so before it takes rollouts, which it would lose if it could not listen later.
+ *
+ * @throws what {@link listen} throws
+ */
+export async function tryPort({ port, host }: { port: number; host: string }): Promise<void> {
+  const app: ServableApp = {
+    fetch: async () => new Response(null, { status: 503 }),
+    requiresKey: false,
+    logger: silentLogger,
+    drain: async () => {},
+  }
+  const opened = await serve(app, { port, host, allowUnauthenticated: true, handleSignals: false })
+  await opened.close()
 }
 
 /** The log of a command, on its stderr. */

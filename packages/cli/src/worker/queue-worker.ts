@@ -1,5 +1,5 @@
 import { endSignal, printOut } from '../command/command-context.ts'
-import { commandLogger, listen } from '../serve/listen.ts'
+import { commandLogger, listen, tryPort } from '../serve/listen.ts'
 import { openWorkflow, workflowText } from '../child/served-workflow.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
 import { codeVersion, shortCode } from '../queue/code-version.ts'
@@ -27,7 +27,9 @@ export async function queueWorker(plan: WorkerPlan, source: QueueSource): Promis
     plan.processes === undefined ? queuedWorkflow(await loadEntrypoint(entrypoint)) : undefined
   const record = { trainer: 'the queue', logger: () => logger }
   const { backend, facts, close } = await openWorkflow(plan, loaded, record)
+  let release = close
   try {
+    if (port !== undefined) await tryPort({ port, host })
     const concurrency = backend.load().maxConcurrent ?? defaultConcurrency
     const worker = await queuePackage.startRolloutWorker({
       ...connection,
@@ -38,6 +40,11 @@ export async function queueWorker(plan: WorkerPlan, source: QueueSource): Promis
       modelCallsPerEndpoint: source.maxModelCalls,
       logger,
     })
+    release = async () => {
+      // Gives back the rollouts that it has taken.
+      await worker.close(AbortSignal.abort())
+      await close()
+    }
     const app = createWorkerApp({ worker, backend, concurrency, drainSeconds, logger })
     const lines = [
       `Running ${workflowText(facts)}, ${concurrency} at a time`,
@@ -60,7 +67,7 @@ export async function queueWorker(plan: WorkerPlan, source: QueueSource): Promis
     printOut(`${lines.join('\n')}\n`)
     await ended
   } catch (error) {
-    await close()
+    await release()
     throw error
   }
 }
