@@ -153,6 +153,49 @@ describe('osmosis eval regrade of stored samples', () => {
     expect(grades.get('2.0')).toMatchObject({ reward: 1, samples: { main: 1 }, error: null })
   })
 
+  it('replaces no grades that another command makes at the same time', async () => {
+    const items = [storedItem(0, 'zero', 1), storedItem(1, 'one', 1)]
+    const folder = await storeRun(temporaryFolder(), items)
+    const signs = temporaryFolder()
+    const [waiting, gate] = [path.join(signs, 'waiting'), path.join(signs, 'gate')]
+    writeFileSync(waiting, '')
+    const file = moduleIn(
+      temporaryFolder(),
+      'strict.ts',
+      `import { appendFileSync, existsSync } from 'node:fs'
+      export const strict = async ({ groundTruth }: { groundTruth: string }) => {
+        if (groundTruth === '1') return 0
+        appendFileSync(${JSON.stringify(waiting)}, '1')
+        while (!existsSync(${JSON.stringify(gate)})) await new Promise((resolve) => setTimeout(resolve, 20))
+        return 0
+      }`,
+    )
+    const regrade = ['eval', 'regrade', folder, '--grader', file, '--filter']
+    const first = start([...regrade, 'row:0'])
+    const named = start([...regrade, 'row:0', '--as', 'named'])
+    await expect.poll(() => readFileSync(waiting, 'utf8')).toBe('11')
+    const second = await run([...regrade, 'row:1'])
+    expect([second.code, second.stdout]).toEqual([0, expect.stringContaining('@strict-2.')])
+    expect(await run([...regrade, 'row:1', '--as', 'named', '--yes'])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('error: Another process grades stored as named. Wait until '),
+    })
+    writeFileSync(gate, '')
+    expect((await first.finished).stdout).toContain('@strict-1.')
+    expect((await named.finished).code).toBe(0)
+    const reader = await openRun(folder)
+    const graded = async (name: string): Promise<string[]> => [
+      ...(await reader.grades(name)).keys(),
+    ]
+    expect(await reader.gradings()).toEqual(['named', 'strict-1', 'strict-2'])
+    expect(await graded('named')).toEqual(['0.0'])
+    expect(await graded('strict-1')).toEqual(['0.0'])
+    expect(await graded('strict-2')).toEqual(['1.0'])
+    // A name is free again when its command has ended.
+    const again = await run([...regrade, 'row:1', '--as', 'named', '--yes'])
+    expect([again.code, await graded('named')]).toEqual([0, ['1.0']])
+  })
+
   it('gives the grader the secrets of the run, and shows none', async () => {
     useProcesses()
     const items = [storedItem(0, 'zero', 1)]

@@ -1,7 +1,15 @@
 import path from 'node:path'
 import { createInterface } from 'node:readline/promises'
 
-import { openRun, openRunFolder, regradeRun, wholeGroups, type RunReader } from '@osmosis/eval'
+import { isOsmosisError, OsmosisError } from '@osmosis/core'
+import {
+  lockRun,
+  openRun,
+  openRunFolder,
+  regradeRun,
+  wholeGroups,
+  type RunReader,
+} from '@osmosis/eval'
 import { formatCount, type ItemEvent } from '@osmosis/eval/analysis'
 
 import { interruptedExitCode } from '../../command/exit-codes.ts'
@@ -28,10 +36,14 @@ import { regradeDocument, regradeReport, type EndedRegrading } from './regrade-r
 /** What is known before the grader is loaded. */
 interface Preparation {
   readonly run: RunReader
-  readonly flags: EvalRegradeFlags
-  readonly grading: string
   readonly events: readonly ItemEvent[]
   readonly options: GraderProcessOptions
+}
+
+/** The name of a grading, under which no other process stores one until the lock is released. */
+interface ReservedGrading {
+  readonly name: string
+  readonly lock: Awaited<ReturnType<typeof lockRun>>
 }
 
 /**
@@ -50,7 +62,7 @@ export async function evalRegradeCommand(name: string, flags: EvalRegradeFlags):
   const run = await openRun(location)
   const interrupt = abortOnInterrupt()
   try {
-    return await gradeOnce(await prepare(run, flags, interrupt.signal), interrupt.signal)
+    return await gradeReserved(await prepare(run, flags), flags, interrupt.signal)
   } catch (error) {
     if (interrupt.signal.aborted) return interruptedExitCode
     throw error
@@ -76,8 +88,7 @@ const pageGrading = 'edited'
 export async function regradeForPage(location: string): Promise<string> {
   const run = await openRun(location)
   const { signal } = new AbortController()
-  const prepared = await prepare(run, { as: pageGrading, yes: true }, signal)
-  const { regrading } = await grade(prepared, signal)
+  const { regrading } = await grade(await prepare(run, {}), pageGrading, signal)
   const [first] = regrading.grades
   if (first !== undefined && regrading.grades.every(({ error }) => error !== null)) {
     throw invalidEntrypoint(`The grader failed for every rollout: ${first.error}`)
@@ -86,11 +97,7 @@ export async function regradeForPage(location: string): Promise<string> {
   return pageGrading
 }
 
-async function prepare(
-  run: RunReader,
-  flags: EvalRegradeFlags,
-  signal: AbortSignal,
-): Promise<Preparation> {
+async function prepare(run: RunReader, flags: EvalRegradeFlags): Promise<Preparation> {
   const shown = await openShownRun({ location: run.location, variant: undefined })
   const items = flags.filter === undefined ? itemsOf(shown) : await filterItems(shown, flags.filter)
   const events = items.map(({ event }) => event)
@@ -102,48 +109,92 @@ async function prepare(
     )
   }
   const options = await graderOptions(run, flags)
-  const { grader, entrypoint } = options.order
-  const file = moduleFile('grader', splitSpec(grader ?? entrypoint ?? '').file)
-  const grading = await gradingName(run, flags, file, signal)
-  return { run, flags, grading, events, options }
+  return { run, events, options }
 }
 
-async function gradingName(
-  run: RunReader,
+/**
+ * Reserves the name of a grading, because another process may grade the same run in the meantime.
+ *
+ * @throws OsmosisError with code `invalid_config` for a bad name, and without a yes for one that exists; `run_locked` while another
+ * process grades under it
+ */
+async function reserveGrading(
+  { run, options }: Preparation,
   flags: EvalRegradeFlags,
-  file: string,
   signal: AbortSignal,
-): Promise<string> {
-  const taken = new Set(await run.gradings())
+): Promise<ReservedGrading> {
+  const isTaken = async (name: string): Promise<boolean> => (await run.gradings()).includes(name)
   const { as } = flags
-  if (as === undefined) {
-    const stem = path
-      .parse(file)
-      .name.replaceAll(/[^\w.-]/g, '-')
-      .replace(/^[^A-Za-z0-9]+/, '')
-    let number = 1
-    while (taken.has(`${stem || 'grades'}-${number}`)) number += 1
-    return `${stem || 'grades'}-${number}`
+  if (as !== undefined) {
+    // Refuses what cannot be a name.
+    await run.grades(as)
+    const lock = await lockGrading(run, as)
+    if (lock === undefined) {
+      throw new OsmosisError(
+        'run_locked',
+        `Another process grades ${run.name} as ${as}. Wait until it has ended, or pass another name with --as.`,
+      )
+    }
+    try {
+      if (await isTaken(as)) {
+        await confirm(`The grading ${as} exists already. Replace it?`, flags, signal)
+      }
+      return { name: as, lock }
+    } catch (error) {
+      await lock.release()
+      throw error
+    }
   }
-  if (taken.has(as)) await confirm(`The grading ${as} exists already. Replace it?`, flags, signal)
-  return as
+  const { grader, entrypoint } = options.order
+  const stem = path
+    .parse(moduleFile('grader', splitSpec(grader ?? entrypoint ?? '').file))
+    .name.replaceAll(/[^\w.-]/g, '-')
+    .replace(/^[^A-Za-z0-9]+/, '')
+  for (let number = 1; ; number += 1) {
+    const name = `${stem || 'grades'}-${number}`
+    const lock = await lockGrading(run, name)
+    if (lock === undefined) continue
+    if (!(await isTaken(name))) return { name, lock }
+    await lock.release()
+  }
 }
 
-async function gradeOnce(prepared: Preparation, signal: AbortSignal): Promise<number> {
-  const ended = await grade(prepared, signal)
-  const { run, flags, grading } = prepared
-  const { regrading } = ended
-  if (regrading.grades.length > 0) await run.replaceGrades(grading, regrading.grades)
-  if (flags.json) printJson(regradeDocument(ended))
-  else printReport(regradeReport(ended))
-  if (signal.aborted) return interruptedExitCode
-  const { grades, missing, damaged } = regrading
-  const isGraded = grades.some(({ error }) => error === null)
-  return missing.length + damaged.length > 0 || !isGraded ? 1 : 0
+/** Undefined while another process grades under this name. */
+async function lockGrading(
+  run: RunReader,
+  name: string,
+): Promise<ReservedGrading['lock'] | undefined> {
+  try {
+    return await lockRun(`${run.location}@${name}`)
+  } catch (error) {
+    if (isOsmosisError(error) && error.code === 'run_locked') return undefined
+    throw error
+  }
+}
+
+async function gradeReserved(
+  prepared: Preparation,
+  flags: EvalRegradeFlags,
+  signal: AbortSignal,
+): Promise<number> {
+  const { name, lock } = await reserveGrading(prepared, flags, signal)
+  try {
+    const ended = await grade(prepared, name, signal)
+    const { grades, missing, damaged } = ended.regrading
+    if (grades.length > 0) await prepared.run.replaceGrades(name, grades)
+    if (flags.json) printJson(regradeDocument(ended))
+    else printReport(regradeReport(ended))
+    if (signal.aborted) return interruptedExitCode
+    const isGraded = grades.some(({ error }) => error === null)
+    return missing.length + damaged.length > 0 || !isGraded ? 1 : 0
+  } finally {
+    await lock.release()
+  }
 }
 
 async function grade(
-  { run, grading, events: selected, options }: Preparation,
+  { run, events: selected, options }: Preparation,
+  grading: string,
   signal: AbortSignal,
 ): Promise<EndedRegrading> {
   const grader = new GraderProcess(options)
