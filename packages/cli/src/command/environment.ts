@@ -38,11 +38,17 @@ export function readEnvFile(file: string | undefined): NodeJS.Dict<string> | und
   return text === undefined ? undefined : parseEnv(text)
 }
 
-/** Adds these defaults to the command and to this process: user code reads `process.env`. */
-export function completeEnvironment(): void {
+/**
+ * Adds these defaults to the command and to this process, until the command has ended, and returns all variables: a command that
+ * loads user code calls it before, because user code reads `process.env`.
+ *
+ * @throws OsmosisError as {@link readEnvironment}
+ */
+export function completeEnvironment(): NodeJS.ProcessEnv {
   const complete = readEnvironment()
   addToProcess(complete)
   Object.assign(environment(), complete)
+  return complete
 }
 
 /** Whether `npx`, `pnpm exec` or a script runs this. They find commands that are not on the user's PATH. */

@@ -8,7 +8,7 @@ import { errorMessage } from '@osmosis/core'
 import type { CheckFinding } from '../checks/finding.ts'
 import { endpointUrl, example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
 import { resolvePath, printJson, printOut, workingFolder } from '../command/command-context.ts'
-import { readEnvironment } from '../command/environment.ts'
+import { completeEnvironment } from '../command/environment.ts'
 import { invalid, refuseOneOf } from '../command/wrong-use.ts'
 import { howToStart, nearestPackage, nearestWith } from '../inputs/nearest-project.ts'
 
@@ -75,7 +75,7 @@ async function endpointOf(flags: FlagsOf<typeof declareDoctor>): Promise<CheckFi
   const { gatewaysOf, withGateways } = await import('../checks/endpoint/gateways.ts')
   const { closing } = await import('../command/process.ts')
   const gateways = new Set<string>()
-  const policy = await choosePolicy(flags, readEnvironment(), {
+  const policy = await choosePolicy(flags, completeEnvironment(), {
     onHeaders: (headers) => gatewaysOf(headers).forEach((name) => gateways.add(name)),
   })
   const findings = await closing(policy, endpointFindings)
@@ -92,7 +92,7 @@ async function machineAndWorkspace({
     await import('../checks/installation-checks.ts')
   const { configFinding, policyFindings, secretFindings, workspaceConfigs } =
     await import('../checks/workspace-checks.ts')
-  const environment = readEnvironment()
+  const environment = completeEnvironment()
   const toml = resolvePath('osmosis.toml')
   const created = fix === true ? await createFolders(await findWorkspaceRoot(toml)) : []
   const workspace = await findWorkspaceRoot(toml)

@@ -42,7 +42,7 @@ import {
   type ChosenPolicy,
   type PolicyChoice,
 } from '../../inputs/choose-policy.ts'
-import { readEnvironment } from '../../command/environment.ts'
+import { completeEnvironment } from '../../command/environment.ts'
 import { preflightModel } from '../models/model-endpoint.ts'
 import { serveModel, type ServedModel } from './served-model.ts'
 import type { EvalRunFlags } from '../run.ts'
@@ -118,7 +118,7 @@ export async function evaluateOnce(
   keepYoungGenerationSmall()
   disablePretenuring()
   assertFlagsFit(flags)
-  const environment = readEnvironment()
+  const environment = completeEnvironment()
   const plan = await planEvaluation(configFile, flags, environment)
   if (plan.platformProblems.length > 0) {
     const lines = plan.platformProblems.map((problem) => `\n- ${problem}`)

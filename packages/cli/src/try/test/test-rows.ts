@@ -32,7 +32,7 @@ import { outputWidth, printMessage, wrapped } from '../../command/terminal-text.
 import { startServerProcess } from '../../serve/server-process.ts'
 import { type ChosenPolicy, choosePolicy } from '../../inputs/choose-policy.ts'
 import { namingEndpoint } from '../../inputs/policy-advice.ts'
-import { readEnvironment } from '../../command/environment.ts'
+import { completeEnvironment, readEnvironment } from '../../command/environment.ts'
 import { checkAgentLoop, loadEntrypoint } from '../../inputs/load-entrypoint.ts'
 import { commandLogger } from '../../serve/listen.ts'
 import type { TestFlags } from '../test.ts'
@@ -66,7 +66,7 @@ async function test(flags: TestFlags): Promise<number> {
   if (flags.interactive && (flags.output !== undefined || flags.quiet)) {
     throw invalid('--output and --quiet cannot be used with --interactive.')
   }
-  return closing(await choosePolicy(flags, readEnvironment()), async (chosen) => {
+  return closing(await choosePolicy(flags, completeEnvironment()), async (chosen) => {
     const { policy, name } = chosen
     const loaded = await loadEntrypoint(flags.module)
     if (loaded.kind === 'agent-loop') await checkAgentLoop(loaded.loop)

@@ -34,7 +34,7 @@ import {
 } from '../../command/command-context.ts'
 import { type EvalRunPlan, planEvaluation } from '../../eval/run/evaluation-plan.ts'
 import { type ChosenPolicy, openPolicy, policyChoice } from '../../inputs/choose-policy.ts'
-import { readEnvironment } from '../../command/environment.ts'
+import { completeEnvironment } from '../../command/environment.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import { howToStart } from '../../inputs/nearest-project.ts'
 import type { ValidateFlags } from '../validate.ts'
@@ -81,7 +81,7 @@ async function validate(
 ): Promise<readonly CheckFinding[]> {
   const findings: CheckFinding[] = []
   try {
-    const environment = readEnvironment()
+    const environment = completeEnvironment()
     for (const config of target.configs) {
       const finding = await configFinding(config)
       findings.push(finding)
