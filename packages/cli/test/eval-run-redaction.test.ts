@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
@@ -6,6 +6,7 @@ import path from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 import { run as osmosis } from './in-process.ts'
+import { endpoint, refuse } from './model-endpoint.ts'
 import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
 
 const evaluation = ['eval', 'run', 'configs/eval/echo.toml']
@@ -108,6 +109,30 @@ describe('a key that its endpoint repeats', () => {
     const finished = await osmosis(args(await repeatingEndpoint()), { MY_KEY: key }, root)
     const said = [finished.stdout, finished.stderr].join('\n')
     expect(said).toContain('Incorrect API key: [redacted] or [redacted]')
+    expect(said).not.toContain('0123456789')
+  })
+
+  it('is in nothing that an evaluation prints or stores, when it is in the query of --base-url', async () => {
+    const upstream = await endpoint((request, response) =>
+      refuse(response, 404, `Nothing at ${request.path}`),
+    )
+    const root = temporaryWorkspace({ 'configs/eval/echo.toml': evalConfig('echo') })
+    const url = `${upstream.url}/v1?api-version=2024-06-01&key=planted-0123456789&deployment=main`
+    const flags = ['--name', 'r', '--limit', '1', '--base-url', url, '--model', 'm']
+    const { code, stdout, stderr } = await osmosis([...evaluation, ...flags], {}, root)
+    expect([code, upstream.received[0]?.path]).toEqual([
+      1,
+      '/v1/chat/completions?api-version=2024-06-01&key=planted-0123456789&deployment=main',
+    ])
+    const folder = path.join(root, '.osmosis/evals/r')
+    const stored = globSync('**/*', { cwd: folder, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => readFileSync(path.join(entry.parentPath, entry.name), 'utf8'))
+    const said = [stdout, stderr, ...stored].join('\n')
+    expect(said).toContain('/v1/chat/completions?api-version=2024-06-01&key=[redacted]&')
+    expect(stdout).toContain(
+      `'${upstream.url}/v1?api-version=2024-06-01&key=[redacted]&deployment=[redacted]'`,
+    )
     expect(said).not.toContain('0123456789')
   })
 

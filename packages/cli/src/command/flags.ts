@@ -353,10 +353,15 @@ function argumentsOf(option: string, value: unknown): string[] {
   return [`--${option}`, option.endsWith('url') ? withoutCredentials(text) : text]
 }
 
-/** Manifests are shared together with results. */
+/**
+ * An address without user info and fragment, and without the values of its query but for that of a version: manifests are shared
+ * together with results. Whoever repeats the command sees which values to write again.
+ */
 function withoutCredentials(address: string): string {
   const url = new URL(address)
-  if (url.username === '' && url.password === '') return address
-  url.username = url.password = ''
-  return url.href
+  const names = [...url.searchParams.keys()].filter((name) => !/version$/i.test(name))
+  if (`${url.username}${url.password}${url.hash}` === '' && names.length === 0) return address
+  url.username = url.password = url.hash = ''
+  for (const name of names) url.searchParams.set(name, 'redacted')
+  return url.href.replaceAll('=redacted', '=[redacted]')
 }

@@ -10,7 +10,7 @@ import { providerModel, providerOf } from '@osmosis/models'
 
 import { loadModule, moduleFile } from './load-module.ts'
 import type { PolicyFlags } from '../command/flags.ts'
-import { resolvePath, hideSecrets, workingFolder } from '../command/command-context.ts'
+import { hideKeys, hideSecrets, resolvePath, workingFolder } from '../command/command-context.ts'
 
 /** The selected policy: a module that exports one, or a model of an endpoint or a provider. */
 export type PolicyChoice =
@@ -179,6 +179,7 @@ export async function openPolicy(
   if (choice.kind === 'provider') return providerPolicy(choice, environment)
   if (choice.kind === 'checkpoint') throw new TypeError('Checkpoints are opened by their learner.')
   const { baseUrl, model } = choice
+  hideKeys(...keysIn(baseUrl))
   const apiKey = choice.apiKeyEnv === null ? undefined : readKey(choice.apiKeyEnv, environment)
   const key = apiKey === undefined ? {} : { apiKey }
   const policy = upstreamPolicy({ baseUrl, model, onHeaders, ...key })
@@ -229,6 +230,19 @@ function chosen(
 
 function isPolicyModel(value: unknown): value is PolicyModel {
   return typeof (value as Partial<PolicyModel> | null | undefined)?.respond === 'function'
+}
+
+/**
+ * The password of a URL, and the values of its query whose names say that they are keys. Others may be words that answers contain
+ * too, such as the name of a model.
+ */
+function keysIn(baseUrl: string): string[] {
+  const { password, searchParams } = new URL(baseUrl)
+  const named = /key|token|secret|password|auth|sig|code/i
+  return [
+    password,
+    ...[...searchParams].flatMap(([name, value]) => (named.test(name) ? value : [])),
+  ]
 }
 
 function readKey(name: string, environment: NodeJS.ProcessEnv): string {
