@@ -1,4 +1,4 @@
-import { cpSync, existsSync, readFileSync, writeFileSync, readdirSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { openRun, readTrainingJournal } from '@osmosis/eval'
@@ -231,6 +231,36 @@ it(
     expect(service.models).toEqual([])
     expect(service.requests[0]?.headers['x-api-key']).toBe(key)
     expect(stdout + stderr + writtenIn(folder)).not.toContain(key)
+  },
+)
+
+it(
+  'says where the weights are although an evaluation has no reward, and ends with code 0',
+  { tags: 'slow' },
+  async () => {
+    const file = await configWith('')
+    const root = path.dirname(file)
+    symlinkSync(
+      path.resolve(import.meta.dirname, '../node_modules'),
+      path.join(root, 'node_modules'),
+    )
+    const entrypoint = path.join(root, 'rollouts/doors/main.ts')
+    // The first evaluation has four attempts at four rows.
+    const grade = 'async grade(ctx: GraderContext): Promise<void> {\n'
+    const text = readFileSync(entrypoint, 'utf8').replace(
+      grade,
+      `${grade}    if ((graded += 1) <= 16) throw new Error('the judge is down')\n`,
+    )
+    writeFileSync(entrypoint, `let graded = 0\n${text}`)
+    const { args } = await prepared(file)
+    const { code, stdout, stderr } = await osmosis([...args, '--steps', '1'])
+    expect(stderr).toMatch(/held-out rows +before: reward none/)
+    expect(stderr.replaceAll(/\s+/g, ' ')).toContain(
+      'warning: The evaluations cannot be compared. before and after-step-0001 have no row in common that has a value in both.',
+    )
+    expect(stdout).toContain('All steps are done. 1 updates in 1 steps.')
+    expect(stdout).toMatch(/^Weights +tinker:/m)
+    expect(code).toBe(0)
   },
 )
 

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
+import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import { assertRowsFit, createOutputFolder, trainingWriter } from '@osmosis/eval'
 import { namedFullDisk } from '@osmosis/protocol/files'
 import {
@@ -20,6 +20,7 @@ import { invalidEntrypoint } from '../../command/wrong-use.ts'
 import { abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
 import { withContinuation } from '../../command/output/output-files.ts'
 import { printError, printOut, redaction, standardError } from '../../command/command-context.ts'
+import { printMessage } from '../../command/terminal-text.ts'
 import { startServerProcess, type ServerProcess } from '../../serve/server-process.ts'
 import { evalCompareCommand } from '../../eval/show/compare-command.ts'
 import { provenanceOf } from '../../inputs/provenance.ts'
@@ -228,12 +229,19 @@ async function trainWith(
   }
 }
 
-/** Compares the evaluations of the held-out rows before and after the training. */
+/**
+ * Compares the evaluations of the held-out rows before and after the training. A training has ended well even when they cannot be
+ * compared.
+ */
 async function printChange({ evaluations, runs }: TrainResult): Promise<void> {
   const [before, after] = [evaluations[0], evaluations.at(-1)]
   printOut('\n')
-  if (before !== undefined && after !== undefined && before !== after) {
+  if (before === undefined || after === undefined || before === after) return
+  try {
     await evalCompareCommand(before.run, after.run, { metric: 'reward', output: runs })
+  } catch (error) {
+    if (!isOsmosisError(error)) throw error
+    printMessage(`warning: The evaluations cannot be compared. ${error.message}`)
   }
 }
 
