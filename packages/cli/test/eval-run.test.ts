@@ -149,4 +149,31 @@ export class Silent extends Grader {
       expect(lines.filter(({ length }) => length === 1_000_000)).toHaveLength(4)
     },
   )
+
+  it('ends with the last output of a server that exits before its first rollout', async () => {
+    useProcesses()
+    // The first request asks how busy it is.
+    const main = `import { Server } from 'node:http'
+export { EchoWorkflow, EchoGrader } from '../echo/main.ts'
+const { emit } = Server.prototype
+Server.prototype.emit = function (name, ...args) {
+  if (name !== 'request') return emit.call(this, name, ...args)
+  process.stderr.write('no database\\n', () => process.reallyExit(7))
+  return true
+}
+`
+    const root = temporaryWorkspace({
+      'rollouts/dying/main.ts': main,
+      'configs/eval/dying.toml': evalConfig('dying'),
+    })
+    const words = 'eval run configs/eval/dying.toml --policy policies/echo.ts --name r'
+    const { code, stderr } = await run(words.split(' '), {}, root)
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(
+        /error: The rollout server exited with code 7\. Its last output:\n(?:.*\n)*no database\n/,
+      ),
+    ])
+    expect(stderr).not.toContain('fetch failed')
+  })
 })

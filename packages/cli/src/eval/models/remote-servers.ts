@@ -2,6 +2,7 @@ import { invalid, refuseOneOf } from '../../command/wrong-use.ts'
 import { availableParallelism } from 'node:os'
 
 import { OsmosisError, errorMessage, isOsmosisError } from '@osmosis/core'
+import { timeLimit } from '@osmosis/core/http'
 import type { QueueConfig } from '@osmosis/eval'
 import { redisAddressText } from '@osmosis/protocol/wire'
 
@@ -145,11 +146,7 @@ export async function attachServer(
   { url, apiKey }: EvaluationServer,
   signal: AbortSignal,
 ): Promise<EvaluatedServer> {
-  const { status } = await askServer({ url, apiKey }, '/health', signal).catch((cause: unknown) => {
-    signal.throwIfAborted()
-    const message = `The rollout server ${url} does not answer: ${errorMessage(cause)}. Is it running?`
-    throw new OsmosisError('protocol_error', message, { cause })
-  })
+  const { status } = await askServer({ url, apiKey }, '/health', signal)
   const wrongKey = (): OsmosisError => {
     const message = `The rollout server ${url} refuses ${apiKey === undefined ? 'a request without a key' : 'the key'}: set OSMOSIS_ROLLOUT_SERVER_API_KEY.`
     return new OsmosisError('unauthorized', message, { status: 401 })
@@ -173,14 +170,28 @@ export async function attachServer(
   }
 }
 
-/** Requests a path of a rollout server, with its key: newer servers require it for their health, too. */
+/** Time limit of a request. Milliseconds. */
+const answerMs = 10_000
+
+/**
+ * Requests a path of a rollout server, with its key: newer servers require it for their health, too.
+ *
+ * @throws OsmosisError with code `protocol_error` when the server does not answer; the reason of `signal`
+ */
 export async function askServer(
   { url, apiKey }: Pick<EvaluationServer, 'url' | 'apiKey'>,
   path: '/health' | '/metrics',
-  signal: AbortSignal | null = null,
+  signal: AbortSignal = new AbortController().signal,
 ): Promise<Response> {
   const headers = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }
-  return fetch(`${url.replace(/\/+$/, '')}${path}`, { headers, signal })
+  const ended = AbortSignal.any([signal, timeLimit(answerMs)])
+  try {
+    return await fetch(`${url.replace(/\/+$/, '')}${path}`, { headers, signal: ended })
+  } catch (cause) {
+    signal.throwIfAborted()
+    const message = `The rollout server ${url} does not answer: ${errorMessage(cause)}. Is it running?`
+    throw new OsmosisError('protocol_error', message, { cause })
+  }
 }
 
 /** Shorter runs would not gain a noticeable amount of time. Milliseconds. */

@@ -35,9 +35,6 @@ import { startServerProcess } from '../../serve/server-process.ts'
 /** Concurrent rollouts when neither the flags nor the config nor the server set a limit. */
 const defaultInFlight = 16
 
-/** Time limit of a health check. Milliseconds. */
-const healthMs = 10_000
-
 /** Where and how often a plan runs. */
 interface PlannedRun {
   /** The folder of the run, for its artifacts; it may not exist yet. */
@@ -89,7 +86,7 @@ export async function serveModel(
   try {
     assertPlanFits(server, plan, run)
     await assertRowsFit(plan.dataset, plan.rows, server.rowCheck)
-    const inFlight = forGroups(await inFlightOf(plan, server), server, run)
+    const inFlight = forGroups(await inFlightOf(plan, server, signal), server, run)
     const gradesGroups = server.groupMinSize !== null
     const workersMayHelp =
       !gradesGroups &&
@@ -235,9 +232,10 @@ function explaining(
 async function inFlightOf(
   { maxInFlight: wanted, queue, server: attached }: EvalRunPlan,
   server: EvaluatedServer,
+  signal: AbortSignal,
 ): Promise<InFlight> {
   const { kind, isConfigured } = server
-  const slots = kind === 'agent-loop' ? null : await slotsOf(server)
+  const slots = kind === 'agent-loop' ? null : await slotsOf(server, signal)
   // Without slots a queue has no worker yet.
   if (slots !== null && slots > 0 && slots < (wanted?.limit ?? Infinity)) {
     const own =
@@ -267,9 +265,15 @@ function forGroups(
   return { limit: attempts, why }
 }
 
-/** How many rollouts a server runs concurrently; null without a limit, or when it does not report one. */
-async function slotsOf(server: EvaluatedServer): Promise<number | null> {
-  const response = await askServer(server, '/health', AbortSignal.timeout(healthMs))
+/**
+ * How many rollouts a server runs concurrently; null without a limit, or when it does not report one.
+ *
+ * @throws OsmosisError with code `protocol_error`, and the exit of the process when it is why there is no answer; the reason of `signal`
+ */
+async function slotsOf(server: EvaluatedServer, signal: AbortSignal): Promise<number | null> {
+  const response = await askServer(server, '/health', signal).catch(async (error: unknown) => {
+    throw await server.explain(error)
+  })
   const health = healthResponseSchema.safeParse(await response.json().catch(() => undefined))
   return health.data?.concurrency.max_concurrent ?? null
 }
