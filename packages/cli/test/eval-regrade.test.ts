@@ -407,6 +407,7 @@ describe('osmosis eval regrade of stored samples', { tags: 'nightly' }, () => {
   })
 
   it('ends a grader at its time limit, and continues where one ends the process', async () => {
+    useProcesses()
     const items = [0, 1, 2, 3].map((row) => storedItem(row, String(row), 1))
     const inputs = { timeouts: { agent_seconds: null, grader_seconds: 5, max_turns: null } }
     const folder = await storeRun(temporaryFolder(), items, storedManifest(4, {}, inputs))
@@ -430,6 +431,7 @@ describe('osmosis eval regrade of stored samples', { tags: 'nightly' }, () => {
   })
 
   it('takes a process that a grader blocks for one that does not answer', async () => {
+    useProcesses()
     const items = [storedItem(0, 'zero', 1), storedItem(1, 'one', 1)]
     const inputs = { timeouts: { agent_seconds: null, grader_seconds: 5, max_turns: null } }
     const folder = await storeRun(temporaryFolder(), items, storedManifest(2, {}, inputs))
