@@ -1,6 +1,9 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
+import { onlyIf } from '../../../test/kit/index.ts'
 import { SaxesParser } from 'saxes'
 import { describe, expect, it } from 'vitest'
 
@@ -65,6 +68,21 @@ async function exported(
   const { stdout } = await run(['eval', 'export', folder, '--junit', '-', ...flags])
   return parsed(stdout)
 }
+
+describe('eval run --junit', () => {
+  const { it: onUnix } = onlyIf(process.platform !== 'win32', 'FIFOs')
+
+  onUnix('writes into a pipe that exists', async () => {
+    const folder = temporaryFolder()
+    const pipe = path.join(folder, 'results.xml')
+    execFileSync('mkfifo', [pipe])
+    const reader = readFile(pipe, 'utf8')
+    const words = `eval run configs/eval/echo.toml --policy policies/echo.ts --rows 0 --output ${folder} --junit ${pipe}`
+    expect((await run(words.split(' '))).code).toBe(0)
+    expect(elements(parsed(await reader), 'testcase')).toHaveLength(1)
+    expect(statSync(pipe).isFIFO()).toBe(true)
+  })
+})
 
 describe('eval export --junit', () => {
   it('has a test case for each row, which passes when all of its attempts do', async () => {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { lstat, mkdir, open, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError, errorMessage } from '@osmosis/core'
@@ -16,7 +16,8 @@ import {
 const fileMode = 0o600
 
 /**
- * Writes texts to stdout for `-`, else to a file, which appears when it is complete.
+ * Writes texts to stdout for `-`, into a pipe, a device or a link that exists, else to a file, which appears when it is
+ * complete.
  *
  * @throws OsmosisError with code `storage_error`
  */
@@ -34,18 +35,20 @@ export async function writeTexts(
     return
   }
   const place = resolvePath(file)
-  const unfinished = `${place}.${randomUUID()}.tmp`
+  const there = await lstat(place).catch(() => undefined)
+  // Whoever reads a pipe, a device or the target of a link would not get a file that takes its place.
+  const unfinished = there?.isFile() === false ? undefined : `${place}.${randomUUID()}.tmp`
   try {
     await mkdir(path.dirname(place), { recursive: true })
-    const handle = await open(unfinished, 'wx', fileMode)
+    const handle = await open(unfinished ?? place, unfinished === undefined ? 'w' : 'wx', fileMode)
     try {
       for await (const text of texts) await handle.appendFile(text)
     } finally {
       await handle.close()
     }
-    await rename(unfinished, place)
+    if (unfinished !== undefined) await rename(unfinished, place)
   } catch (cause) {
-    await rm(unfinished, { force: true })
+    if (unfinished !== undefined) await rm(unfinished, { force: true })
     if (cause instanceof OsmosisError) throw cause
     const message = `Cannot write ${file}: ${errorMessage(cause)}`
     throw new OsmosisError('storage_error', message, { cause })
