@@ -3,7 +3,7 @@ import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
 
-import { inWorkspace, run as osmosis, start } from './in-process.ts'
+import { inWorkspace, run as osmosis, start, useProcesses } from './in-process.ts'
 import { endpoint, noRetries, refuse, say } from './model-endpoint.ts'
 import { startOsmosis, temporaryFolder, workspace } from './osmosis.ts'
 
@@ -92,6 +92,20 @@ describe('osmosis test of a workflow', () => {
       /^\[1\/2\] Row 0: OK \(.*, reward 1\)\n\[2\/2\] Row 1: OK \(.*, reward 1\)\n/,
     )
     expect(stdout).toContain('Mean reward: 1.000 (2 rewards)')
+  })
+
+  it('ends with 130 on Ctrl-C while its server starts', async () => {
+    useProcesses()
+    const module = path.join(temporaryFolder(), 'main.ts')
+    const echo = path.join(workspace, 'rollouts/echo/main.ts')
+    const waits = "if (process.env['WAITS']) await new Promise((end) => setTimeout(end, 600_000))\n"
+    writeFileSync(module, `export { EchoWorkflow } from '${echo}'\n${waits}`)
+    const args = test.map((arg) => (arg.startsWith('rollouts') ? module : arg))
+    const command = start(args, { WAITS: 'yes' })
+    await command.printed(/Testing the workflow/)
+    const { code, stderr } = await command.end()
+    expect(code).toBe(130)
+    expect(stderr).not.toContain('error:')
   })
 
   it('refuses flags that only agent loops have', async () => {

@@ -29,7 +29,7 @@ import {
   workingFolder,
 } from '../../command/command-context.ts'
 import { outputWidth, printMessage, wrapped } from '../../command/terminal-text.ts'
-import { startServerProcess } from '../../serve/server-process.ts'
+import { startServerProcess, type ServerProcess } from '../../serve/server-process.ts'
 import { type ChosenPolicy, choosePolicy } from '../../inputs/choose-policy.ts'
 import { namingEndpoint } from '../../inputs/policy-advice.ts'
 import { completeEnvironment, readEnvironment } from '../../command/environment.ts'
@@ -110,7 +110,11 @@ async function testLoop(
       signal.addEventListener('abort', drain, { once: true })
       const run = async (row: DatasetRow): Promise<RowResult> =>
         runLoopRow(row, { ...parts, hooks: { signal } })
-      return testRows(rows, { run, watched, interrupt }, flags)
+      try {
+        return await testRows(rows, { run, watched, signal }, flags)
+      } finally {
+        interrupt.release()
+      }
     }),
   )
 }
@@ -131,17 +135,38 @@ async function testWorkflow(
   }
   const interrupt = abortOnInterrupt()
   const { signal } = interrupt
-  const options = { entrypoint: resolvePath(file), folder: workingFolder(), env: readEnvironment() }
-  return closing(await startServerProcess(options, signal), async (server) => {
-    if (server.groupMinSize !== null) {
-      throw invalid('The grader compares the attempts at a row: run several with osmosis eval run.')
-    }
-    return closing(await createController({ policy: watched, server }), async (controller) => {
-      const sender = namingEndpoint(controller, chosen)
-      const run = async (row: DatasetRow): Promise<RowResult> => runWorkflowRow(row, sender, signal)
-      return testRows(rows, { run, watched, interrupt }, flags)
+  try {
+    return await closing(await startedServer(file, signal), async (server) => {
+      if (server === undefined) return interruptedExitCode
+      if (server.groupMinSize !== null) {
+        throw invalid(
+          'The grader compares the attempts at a row: run several with osmosis eval run.',
+        )
+      }
+      return closing(await createController({ policy: watched, server }), async (controller) => {
+        const sender = namingEndpoint(controller, chosen)
+        const run = async (row: DatasetRow): Promise<RowResult> =>
+          runWorkflowRow(row, sender, signal)
+        return testRows(rows, { run, watched, signal }, flags)
+      })
     })
-  })
+  } finally {
+    interrupt.release()
+  }
+}
+
+/** Serves a workflow; undefined when an interrupt ended the start. */
+async function startedServer(
+  file: string,
+  signal: AbortSignal,
+): Promise<ServerProcess | undefined> {
+  const options = { entrypoint: resolvePath(file), folder: workingFolder(), env: readEnvironment() }
+  try {
+    return await startServerProcess(options, signal)
+  } catch (error) {
+    if (signal.aborted) return undefined
+    throw error
+  }
 }
 
 async function stepThroughRows(
@@ -163,34 +188,29 @@ async function testRows(
   parts: {
     readonly run: (row: DatasetRow) => Promise<RowResult>
     readonly watched: WatchedPolicy
-    readonly interrupt: ReturnType<typeof abortOnInterrupt>
+    readonly signal: AbortSignal
   },
   flags: TestFlags,
 ): Promise<number> {
-  const { run: runRow, watched, interrupt } = parts
-  const { signal } = interrupt
-  try {
-    const started = performance.now()
-    const results: RowResult[] = []
-    for (const row of rows) {
-      if (signal.aborted || watched.failure !== null) break
-      const result = await runRow(row)
-      // An interrupted row is not a result.
-      if (signal.aborted) break
-      results.push(result)
-      if (!flags.quiet) printWrapped(rowLine(result, results.length, rows.length))
-    }
-    const reason = signal.aborted ? errorMessage(signal.reason) : watched.failure
-    // A reason that arrived after the last row did not stop the run.
-    const stopReason = results.length < rows.length ? reason : null
-    const run: TestRun = { results, durationMs: performance.now() - started, stopReason }
-    printWrapped('', ...summaryLines(run))
-    if (flags.output !== undefined) await writeOutput(flags.output, toTestDocument(run))
-    if (signal.aborted) return interruptedExitCode
-    return results.every(({ error }) => error === null) && stopReason === null ? 0 : 1
-  } finally {
-    interrupt.release()
+  const { run: runRow, watched, signal } = parts
+  const started = performance.now()
+  const results: RowResult[] = []
+  for (const row of rows) {
+    if (signal.aborted || watched.failure !== null) break
+    const result = await runRow(row)
+    // An interrupted row is not a result.
+    if (signal.aborted) break
+    results.push(result)
+    if (!flags.quiet) printWrapped(rowLine(result, results.length, rows.length))
   }
+  const reason = signal.aborted ? errorMessage(signal.reason) : watched.failure
+  // A reason that arrived after the last row did not stop the run.
+  const stopReason = results.length < rows.length ? reason : null
+  const run: TestRun = { results, durationMs: performance.now() - started, stopReason }
+  printWrapped('', ...summaryLines(run))
+  if (flags.output !== undefined) await writeOutput(flags.output, toTestDocument(run))
+  if (signal.aborted) return interruptedExitCode
+  return results.every(({ error }) => error === null) && stopReason === null ? 0 : 1
 }
 
 /** Prints results, wrapped where the terminal ends. */
