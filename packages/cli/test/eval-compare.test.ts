@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
@@ -46,6 +46,25 @@ describe('eval compare', () => {
     expect(stdout).toMatch(/^Before +middle .*\nAfter +ant /m)
     const { code: wrong, stderr } = await evals('compare', ['ant'])
     expect([wrong, stderr]).toEqual([2, expect.stringContaining('Name the run that ant is')])
+  })
+
+  it('leaves out a run that cannot be read, and says so', async () => {
+    const { make, evals } = folder()
+    for (const [day, name] of ['first', 'second', 'damaged'].entries()) {
+      const created_at = `2026-01-0${day + 1}T00:00:00.000Z`
+      const location = await make({
+        name,
+        rows: facets(4),
+        n: 2,
+        items: passing(4, 2),
+        manifest: { created_at },
+      })
+      if (name === 'damaged') appendFileSync(path.join(location, 'events.jsonl'), 'nonsense\n{}\n')
+    }
+    const { code, stdout, stderr } = await evals('compare', [])
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^Before +first .*\nAfter +second /m)
+    expect(stderr).toMatch(/^warning: A run is left out, because it cannot be read: .*damaged/)
   })
 
   it('passes runs by that ended at no row of the newest, and takes the last two when there is no other', async () => {

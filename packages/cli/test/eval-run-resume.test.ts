@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { journalEvents } from '../../../test/kit/index.ts'
@@ -76,6 +76,16 @@ describe('a run that was halted because the key was refused', () => {
     ])
     expect(again.stdout).toContain('1 of 4 have a reward of 1 or more\n')
   })
+})
+
+it('a run that cannot be read does not keep others from starting', async () => {
+  const { evaluate, output } = evaluations()
+  expect((await evaluate('--policy policies/echo.ts')).code).toBe(0)
+  const [first = ''] = runsIn(output)
+  appendFileSync(path.join(output, first, 'events.jsonl'), 'nonsense\n{}\n')
+  const { code, stderr } = await evaluate('--policy policies/echo.ts')
+  expect([code, runsIn(output)]).toEqual([0, [first, expect.any(String)]])
+  expect(stderr).toContain('warning: A run is left out, because it cannot be read:')
 })
 
 it('--dry-run prints the plan with its limit and a missing grader, and writes nothing', async () => {

@@ -18,6 +18,7 @@ import {
 import type { ItemEvent, RunInputs, RunManifest, RunRow } from '@osmosis/eval/analysis'
 
 import type { EvalRunFlags } from '../run.ts'
+import { unlessDamaged } from '../show/shown-run.ts'
 import { selectsRows, type EvalRunPlan } from './evaluation-plan.ts'
 import type { KnownInputs } from '../../inputs/run-inputs.ts'
 
@@ -143,9 +144,9 @@ async function findUnfinished({ plan, flags, inputs }: WantedRun): Promise<RunRe
   for (const { manifest, location } of runs) {
     if (manifest === null || !isOf(manifest, plan, inputs)) continue
     if (changesTo(manifest, inputs).length > 0 || !isWithin(manifest, plan, flags)) continue
-    const run = await openRun(location)
-    // Another process writes to it.
-    if (run.writer() !== null) continue
+    const run = await unlessDamaged(openRun(location))
+    // It is damaged, or another process writes to it.
+    if (run === undefined || run.writer() !== null) continue
     const { rows, n } = manifest
     if (pendingRows({ earlier: run, rows, n, runsAgain: retried(flags) }).length > 0) return run
   }

@@ -2,6 +2,7 @@ import { invalid } from '../../command/wrong-use.ts'
 import { readFileSync, existsSync } from 'node:fs'
 import path from 'node:path'
 
+import { isOsmosisError } from '@osmosis/core'
 import { isJsonObject, parseJson } from '@osmosis/core/http'
 import {
   gradedEvents,
@@ -25,6 +26,7 @@ import {
 } from '@osmosis/eval/analysis'
 
 import { resolvePath, fromWorkingFolder, workingFolder } from '../../command/command-context.ts'
+import { printMessage } from '../../command/terminal-text.ts'
 import { findTrainingRun, trainingsRoot } from '../training/find-training.ts'
 
 /** The progress of a run. */
@@ -211,20 +213,30 @@ const searchedRuns = 20
  */
 export async function lastComparableRuns(root: string): Promise<readonly [ShownRun, ShownRun]> {
   const listed = (await listRuns(root)).filter(({ problem }) => problem === null)
-  const [after, before] = listed
-  if (after === undefined || before === undefined) {
-    throw invalid(
-      `A comparison needs two runs, and ${root} has ${after === undefined ? 'none' : `only ${after.name}`}: osmosis eval run starts one.`,
-    )
-  }
   const opened: ShownRun[] = []
   for (const { location } of listed.slice(0, searchedRuns)) {
-    const run = await openShownRun({ location, variant: undefined })
+    const run = await unlessDamaged(openShownRun({ location, variant: undefined }))
+    if (run === undefined) continue
     const newer = opened.find((one) => areComparable(run.table, one.table))
     if (newer !== undefined) return [run, newer]
     opened.push(run)
   }
-  return [opened[1], opened[0]] as [ShownRun, ShownRun]
+  const [after, before] = opened
+  if (after !== undefined && before !== undefined) return [before, after]
+  throw invalid(
+    `A comparison needs two runs, and ${root} has ${after === undefined ? 'none' : `only ${after.name}`}: osmosis eval run starts one.`,
+  )
+}
+
+/** The run that is opened; undefined, with a warning, for one that cannot be read, where others do as well. */
+export async function unlessDamaged<R>(opened: Promise<R>): Promise<R | undefined> {
+  try {
+    return await opened
+  } catch (error) {
+    if (!isOsmosisError(error) || error.code !== 'damaged_run') throw error
+    printMessage(`warning: A run is left out, because it cannot be read: ${error.message}`)
+    return undefined
+  }
 }
 
 /** Whether both have ended at a row in common. */
