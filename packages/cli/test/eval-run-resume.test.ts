@@ -1,4 +1,4 @@
-import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { journalEvents } from '../../../test/kit/index.ts'
@@ -76,6 +76,13 @@ describe('a run that was halted because the key was refused', () => {
     ])
     expect(again.stdout).toContain('1 of 4 have a reward of 1 or more\n')
   })
+})
+
+it('a link that leads nowhere is no source of a rollout', async () => {
+  const root = temporaryWorkspace({ 'rollouts/mine/main.ts': "export * from '../echo/main.ts'\n" })
+  symlinkSync('nowhere.md', path.join(root, 'rollouts/mine/notes.md'))
+  const words = `eval run -m rollouts/mine/main.ts -d data/words.jsonl --policy policies/echo.ts --output ${temporaryFolder()}`
+  expect((await run(words.split(' '), {}, root)).code).toBe(0)
 })
 
 it('a run that cannot be read does not keep others from starting', async () => {

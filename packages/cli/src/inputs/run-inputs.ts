@@ -91,11 +91,12 @@ async function sourcesIn(sourceFolder: string, written: ReadonlySet<string>): Pr
       const file = path.join(folder, name)
       if (name.startsWith('.') || name === 'node_modules' || written.has(file)) continue
       if (entry.isDirectory()) await walk(file)
-      else if (sourceFile.test(name) && files.length < mostSources) files.push(file)
+      else if (sourceFile.test(name) && isFile(file)) files.push(file)
     }
   }
   await walk(sourceFolder)
-  return files
+  // The order of a folder's entries differs between file systems.
+  return files.toSorted().slice(0, mostSources)
 }
 
 /** A digest of the names and bytes of files, independent of their folder. SHA-256, in hexadecimal digits. */
@@ -152,5 +153,10 @@ function fileOf(name: string): string | undefined {
     ...(sourceExtensions[extension] ?? []).map((source) => stem + source),
     ...leftOut.map((end) => name + end),
     ...leftOut.map((end) => path.join(name, `index${end}`)),
-  ].find((candidate) => statSync(candidate, { throwIfNoEntry: false })?.isFile())
+  ].find(isFile)
+}
+
+/** False also for a link that leads nowhere. */
+function isFile(name: string): boolean {
+  return statSync(name, { throwIfNoEntry: false })?.isFile() === true
 }
