@@ -1,4 +1,4 @@
-import { appendFileSync, readFileSync } from 'node:fs'
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { FakeAgentLightning } from '../../../test/kit/trainers/index.ts'
@@ -99,6 +99,18 @@ it('has the step of a worker that was killed, and continues', { tags: 'slow' }, 
   const shown = await run(['eval', 'show', folder])
   expect(shown.stderr).toBe('')
   expect(shown.stdout).toMatch(/^ {3}1 {3}0\.000 .*\n {3}2 {3}1\.000 /m)
+})
+
+it('leaves no process behind where it cannot begin', async () => {
+  const { fake } = await gateway()
+  const record = path.join(temporaryFolder(), 'file')
+  writeFileSync(record, '')
+  const processes = (): number =>
+    process.getActiveResourcesInfo().filter((kind) => kind === 'ProcessWrap').length
+  const before = processes()
+  const args = ['worker', 'rollouts/echo/main.ts', '--agent-lightning', fake.url, '--workers', '1']
+  expect((await run([...args, '--record', record], key)).code).toBe(1)
+  await expect.poll(processes).toBe(before)
 })
 
 it('is refused where no rollout of a workflow runs', async () => {

@@ -110,13 +110,19 @@ export async function openWorkflow(
     rollout: served.facts.workflow,
     redact: (data) => redaction().data(data),
     onProblem: (problem) => logger().error({ record: folder }, problem),
+  }).catch(async (error: unknown) => {
+    await served.close()
+    throw error
   })
   return {
     ...served,
     backend: withStages(served.backend, record.recorded),
     close: async () => {
-      await served.close()
-      await record.close()
+      try {
+        await served.close()
+      } finally {
+        await record.close()
+      }
     },
   }
 }

@@ -16,7 +16,12 @@ import { printOut, environment } from '../command/command-context.ts'
 import { loadEntrypoint, requireWorkflow } from '../inputs/load-entrypoint.ts'
 import { loadExports, namedExport } from '../inputs/load-module.ts'
 import { commandLogger, listen } from '../serve/listen.ts'
-import { openWorkflow, workflowText, type WorkflowFacts } from '../child/served-workflow.ts'
+import {
+  openWorkflow,
+  workflowText,
+  type ServedWorkflow,
+  type WorkflowFacts,
+} from '../child/served-workflow.ts'
 import { createWorkerApp, defaultConcurrency, ownEnd } from './worker-app.ts'
 import type { LightningSource, WorkerPlan } from './worker-plan.ts'
 
@@ -30,12 +35,11 @@ export async function lightningWorker(plan: WorkerPlan, source: LightningSource)
   const { port, host, drainSeconds } = plan
   const logger = commandLogger(plan.logLevel)
   const link = await openLink(source, logger)
-  const loaded =
-    plan.processes === undefined
-      ? requireWorkflow(await loadEntrypoint(plan.entrypoint), 'A worker of a trainer')
-      : undefined
-  const record = { trainer: 'Agent Lightning', logger: () => logger }
-  const { backend, facts, close } = await openWorkflow(plan, loaded, record)
+  const opened = openOwnWorkflow(plan, logger).catch(async (error: unknown) => {
+    await link[Symbol.asyncDispose]()
+    throw error
+  })
+  const { backend, facts, close } = await opened
   const problem = groupProblem(facts, link.name, source.groupSize)
   if (problem !== undefined) {
     await link[Symbol.asyncDispose]()
@@ -108,6 +112,14 @@ export async function lightningWorker(plan: WorkerPlan, source: LightningSource)
     await link[Symbol.asyncDispose]()
     await close()
   }
+}
+
+async function openOwnWorkflow(plan: WorkerPlan, logger: Logger): Promise<ServedWorkflow> {
+  const loaded =
+    plan.processes === undefined
+      ? requireWorkflow(await loadEntrypoint(plan.entrypoint), 'A worker of a trainer')
+      : undefined
+  return openWorkflow(plan, loaded, { trainer: 'Agent Lightning', logger: () => logger })
 }
 
 /** Why the grader could not grade any rollout; undefined when it can. */
