@@ -12,6 +12,7 @@ inWorkspace()
 
 it.each([
   ['No', 'n\r', 1],
+  ['Ctrl-D', '\u0004', 1],
   ['Ctrl-C', '\u0003', 130],
 ])('osmosis eval run asks before very many rollouts, and %s ends it', async (_how, typed, code) => {
   const folder = temporaryFolder()

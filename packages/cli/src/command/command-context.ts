@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { randomUUID } from 'node:crypto'
 import { homedir } from 'node:os'
 import path from 'node:path'
+import type { Interface } from 'node:readline/promises'
 import { WriteStream } from 'node:tty'
 
 import { withCommands, withoutCommands } from './github-commands.ts'
@@ -271,6 +272,22 @@ export function runsUserCodeHere(): boolean {
 /** Whether a user can answer questions, which are printed to stderr. */
 export function isInteractive(): boolean {
   return standardInput().isTTY === true && standardError().isTTY === true
+}
+
+/** Asks a question that Ctrl-C or `signal` ends with an error. Resolves with undefined when the input ends, as with Ctrl-D. */
+export async function answerTo(
+  lines: Interface,
+  question: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const { promise: ended, resolve } = Promise.withResolvers<undefined>()
+  lines.once('close', () => resolve(undefined))
+  try {
+    return await Promise.race([lines.question(question, { signal }), ended])
+  } catch (error) {
+    signal.throwIfAborted()
+    throw error
+  }
 }
 
 /** Whether an output shows colours, by NO_COLOR, FORCE_COLOR and its kind of terminal. */

@@ -52,19 +52,46 @@ it('Ctrl-C at a question ends with 130 and does nothing', async () => {
   expect(user.platform.calls).toEqual([])
 })
 
+it('Ctrl-D at a question means no', { tags: 'slow' }, async () => {
+  const user = await platformUser()
+  const session = inTerminal(user, 'auth logout')
+  await session.until('[y/N] ')
+  session.type('\u0004')
+  expect(await session.ended).toEqual({
+    code: 0,
+    rest: expect.stringContaining('Still logged in.'),
+  })
+  expect(user.platform.calls).toEqual([])
+})
+
+it.each(['\r', '\u0004'])(
+  'no secret is stored without a value: %j',
+  { tags: 'slow' },
+  async (keys) => {
+    const user = await platformUser()
+    const session = inTerminal(user, '--workspace lab secret set SEARCH_API_KEY')
+    await session.until('Value of SEARCH_API_KEY: ')
+    session.type(keys)
+    const { code, rest } = await session.ended
+    expect([code, rest]).toEqual([2, expect.stringContaining('is empty: a secret needs a value.')])
+    expect(user.platform.secrets).toEqual([])
+  },
+)
+
 it('a secret that is typed is not shown', { tags: 'slow' }, async () => {
   const user = await platformUser()
   // The origin of the workspace is not needed: this PATH has no git.
   const session = inTerminal(user, '--workspace lab secret set SEARCH_API_KEY')
   await session.until('Value of SEARCH_API_KEY: ')
-  session.type('planted-secret-value\r')
+  // Spaces belong to it.
+  session.type('planted-secret-value \r')
   const { code, rest } = await session.ended
   expect([code, rest]).toEqual([
     0,
     expect.stringContaining('Stored the personal secret SEARCH_API_KEY'),
   ])
   expect(rest).not.toContain('planted')
-  expect(user.platform.secrets).toMatchObject([{ value: 'planted-secret-value' }])
+  expect(user.platform.secrets).toMatchObject([{ value: 'planted-secret-value ' }])
 })
 
 it('Ctrl-C ends the wait for a login, with 130', { tags: 'slow' }, async () => {

@@ -16,6 +16,7 @@ import { interruptedExitCode } from '../../command/exit-codes.ts'
 import { invalid, invalidEntrypoint } from '../../command/wrong-use.ts'
 import { abortOnInterrupt } from '../../command/process.ts'
 import {
+  answerTo,
   isInteractive,
   printError,
   printJson,
@@ -237,7 +238,7 @@ async function confirm(
   // The terminal sends Ctrl-C to the line reader.
   lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
   try {
-    const said = await lines.question(`${question} [y/N] `, { signal })
+    const said = (await answerTo(lines, `${question} [y/N] `, signal)) ?? 'no'
     if (!/^y(?:es)?$/i.test(said.trim())) throw invalid('Nothing was changed.')
   } finally {
     lines.close()

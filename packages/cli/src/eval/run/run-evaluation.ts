@@ -24,6 +24,7 @@ import {
   keepYoungGenerationSmall,
 } from '../../command/process.ts'
 import {
+  answerTo,
   printError,
   printJson,
   printOut,
@@ -384,11 +385,9 @@ async function confirmStart(
   // The terminal sends Ctrl-C to the line reader.
   lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
   try {
-    const said = await lines.question(`Start ${formatCount(pending)} rollouts? [Y/n] `, { signal })
+    const question = `Start ${formatCount(pending)} rollouts? [Y/n] `
+    const said = (await answerTo(lines, question, signal)) ?? 'no'
     return /^(?:y(?:es)?)?$/i.test(said.trim())
-  } catch (error) {
-    signal.throwIfAborted()
-    throw error
   } finally {
     lines.close()
   }

@@ -47,8 +47,11 @@ async function readValue(
   // `echo` adds the line break at the end.
   else value = (await text(standardInput())).replace(/\r?\n$/, '')
   if (value !== '') return value
-  const where = variable === undefined ? 'The given value' : `The variable ${variable}`
-  throw wrongUse(`${where} is empty: a secret needs a value.`)
+  throw emptySecret(variable === undefined ? 'The given value' : `The variable ${variable}`)
+}
+
+function emptySecret(what: string): PlatformError {
+  return wrongUse(`${what} is empty: a secret needs a value.`)
 }
 
 /** Prints the names of secrets. */
@@ -147,7 +150,7 @@ function checkName(name: string): void {
  * Finds the values of the secrets that a run needs: in the file, in the environment, on the platform, and
  * by asking the user, in this order. `provided` are values for this run only.
  *
- * @throws PlatformError with code `INTERACTIVE_REQUIRED` that names those without a value
+ * @throws PlatformError with code `INTERACTIVE_REQUIRED` that names those without a value, `VALIDATION` for an empty answer
  */
 export async function findSecrets(
   session: PlatformSession,
@@ -178,7 +181,9 @@ export async function findSecrets(
     )
   }
   for (const name of missing) {
-    provided[name] = await session.askHidden(`Value of ${name}:`)
+    const value = await session.askHidden(`Value of ${name}:`)
+    if (value === '') throw emptySecret(`The value of ${name}`)
+    provided[name] = value
   }
   return { required, ...(Object.keys(provided).length > 0 && { provided }) }
 }

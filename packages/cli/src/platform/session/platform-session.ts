@@ -2,6 +2,7 @@ import { createInterface } from 'node:readline/promises'
 import { Writable } from 'node:stream'
 
 import {
+  answerTo,
   hideKeys,
   isInteractive,
   printError,
@@ -131,17 +132,18 @@ export class PlatformSession {
     if (yes) return true
     this.#assertInteractive(prompt, ': pass --yes.', { summary, warnings })
     const answer = await ask(`${prompt} ${defaultYes ? '[Y/n]' : '[y/N]'} `, this.signal)
-    return answer === '' ? defaultYes : /^y(es)?$/i.test(answer)
+    if (answer === undefined) return false
+    return answer.trim() === '' ? defaultYes : /^y(es)?$/i.test(answer.trim())
   }
 
   /**
-   * Asks a person for text that the terminal does not show.
+   * Asks a person for text that the terminal does not show. Spaces belong to it, and it may be empty.
    *
    * @throws PlatformError with code `INTERACTIVE_REQUIRED` without a terminal
    */
   async askHidden(prompt: string): Promise<string> {
     this.#assertInteractive(prompt, '.')
-    const answer = await ask(`${prompt} `, this.signal, { hidden: true })
+    const answer = (await ask(`${prompt} `, this.signal, { hidden: true })) ?? ''
     printError('\n')
     hideKeys(answer)
     return answer
@@ -238,7 +240,7 @@ async function ask(
   prompt: string,
   signal: AbortSignal,
   { hidden = false }: { hidden?: boolean } = {},
-): Promise<string> {
+): Promise<string | undefined> {
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
   const output = hidden ? nowhere : standardError()
   // The interface turns the echo of the terminal off, so it is created before the question is printed:
@@ -248,10 +250,7 @@ async function ask(
   lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
   try {
     if (hidden) printError(prompt)
-    return (await lines.question(hidden ? '' : prompt, { signal })).trim()
-  } catch (error) {
-    signal.throwIfAborted()
-    throw error
+    return await answerTo(lines, hidden ? '' : prompt, signal)
   } finally {
     lines.close()
   }
