@@ -89,6 +89,26 @@ describe('fields of the config of a workflow', () => {
     ])
   })
 
+  it('number the names of runs whose values differ in no character that a name has', async () => {
+    const osmosis = workspace()
+    const { code, stdout } = await osmosis(
+      'eval run CONFIG --name tones --json --set style.tone=a!,a?',
+    )
+    expect([code, JSON.parse(stdout)]).toMatchObject([
+      0,
+      [
+        { label: 'style.tone=a!', run: 'tones-style.tone-a-' },
+        { label: 'style.tone=a?', run: 'tones-style.tone-a--2' },
+      ],
+    ])
+    const long = `eval run CONFIG --name ${'n'.repeat(80)} --set style.tone=a,abcdefghijklmnop`
+    const refused = await osmosis(long)
+    expect([refused.code, refused.stderr]).toEqual([
+      2,
+      expect.stringMatching(/^error: A run name has up to 96 letters/),
+    ])
+  })
+
   it('are inputs of a run: it is not resumed with others', async () => {
     const osmosis = workspace()
     await osmosis('eval run CONFIG --name one')

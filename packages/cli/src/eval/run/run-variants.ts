@@ -2,6 +2,7 @@ import path from 'node:path'
 import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 
+import { assertRunName } from '@osmosis/eval'
 import {
   reportFigures,
   runStatistics,
@@ -106,6 +107,7 @@ async function variantsOf(
   const fields = combinations(Object.entries(set))
   const several = Object.entries(set).filter(([, values]) => values.length > 1)
   const isOnly = answering.length * fields.length === 1
+  const names = new Set<string>()
   return answering.flatMap(({ label: name, flags: own, checkpoint }) =>
     fields.map((values): Variant => {
       const parts = several.map(([field]) => `${field}=${String(values[field])}`)
@@ -117,7 +119,9 @@ async function variantsOf(
           ...rest,
           ...own,
           ...(Object.keys(values).length === 0 ? {} : { set: values }),
-          ...(rest.name === undefined || isOnly ? {} : { name: variantName(rest.name, label) }),
+          ...(rest.name === undefined || isOnly
+            ? {}
+            : { name: variantName(rest.name, label, names) }),
         },
       }
     }),
@@ -181,9 +185,20 @@ function combinations(
   return values.flatMap((value) => others.map((other) => ({ [field]: value, ...other })))
 }
 
-/** The name of a run, with what sets it apart. */
-function variantName(name: string, label: string): string {
-  return `${name}-${label.replaceAll(/[^A-Za-z0-9._]+/g, '-')}`
+/**
+ * The name of a run, with what sets it apart. Labels may differ only in characters that names do not have: a number
+ * then tells their names apart, which is the same whenever the command runs again.
+ *
+ * @param taken - names of other variants, to which it is added
+ * @throws OsmosisError with code `invalid_config` for an invalid name
+ */
+function variantName(name: string, label: string, taken: Set<string>): string {
+  const own = `${name}-${label.replaceAll(/[^A-Za-z0-9._]+/g, '-')}`
+  let free = own
+  for (let number = 2; taken.has(free); number += 1) free = `${own}-${number}`
+  assertRunName(free)
+  taken.add(free)
+  return free
 }
 
 interface VariantRun {
