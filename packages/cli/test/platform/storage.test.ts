@@ -94,6 +94,16 @@ it('uploads up to five times, with longer pauses each time', async () => {
   expect([pauses, asked.length]).toEqual([[1000, 2000, 4000, 8000], 5])
 })
 
+it('says when it is the file that cannot be read, and tries it once', async () => {
+  const { url, storage, pauses, asked } = await storageOf([])
+  const piece = { file: `${await temporaryFolder()}/removed`, start: 0, size: 3 }
+  await expect(storage.put(url, piece, { timeoutMs: 10_000 })).rejects.toMatchObject({
+    code: 'invalid_dataset',
+    message: expect.stringMatching(/removed cannot be read: ENOENT/),
+  })
+  expect([pauses, asked]).toEqual([[], []])
+})
+
 it('sends nothing unencrypted to another machine', async () => {
   const { storage } = await storageOf([])
   const piece = { file: 'nothing', start: 0, size: 0 }

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { createReadStream, createWriteStream } from 'node:fs'
-import { rename, rm, stat } from 'node:fs/promises'
+import { createWriteStream } from 'node:fs'
+import { open, rename, rm, stat } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 
-import { errorMessage } from '@osmosis/core'
+import { errorMessage, OsmosisError } from '@osmosis/core'
 import { isLoopback, wait } from '@osmosis/core/http'
 import { Agent, request, type Dispatcher } from 'undici'
 
@@ -40,7 +40,8 @@ export class Storage {
   /**
    * Uploads a piece of a file, up to five times, and resolves with its ETag.
    *
-   * @throws PlatformError with code `PLATFORM_ERROR`; its message does not contain the signature
+   * @throws PlatformError with code `PLATFORM_ERROR`; its message does not contain the signature. OsmosisError with code
+   * `invalid_dataset` when the file cannot be read
    */
   async put(
     url: string,
@@ -50,11 +51,11 @@ export class Storage {
     const target = storageUrl(url)
     return retryTransient(
       async () => {
-        const { file, start, size } = piece
+        const body = piece.size === 0 ? '' : await readPiece(piece)
         const answer = await this.#ask(target, timeoutMs, {
           method: 'PUT',
-          headers: { ...headers, 'content-length': String(size) },
-          body: size === 0 ? '' : createReadStream(file, { start, end: start + size - 1 }),
+          headers: { ...headers, 'content-length': String(piece.size) },
+          body,
         })
         await answer.body.dump()
         if (answer.statusCode > 299) throw refused(target, answer.statusCode)
@@ -153,6 +154,16 @@ export class Storage {
     } finally {
       clearTimeout(timer)
     }
+  }
+}
+
+/** Opened before the request, which would blame the storage for a file that cannot be read. */
+async function readPiece({ file, start, size }: FilePiece): Promise<Readable> {
+  try {
+    return (await open(file)).createReadStream({ start, end: start + size - 1 })
+  } catch (cause) {
+    const message = `The dataset ${file} cannot be read: ${errorMessage(cause)}`
+    throw new OsmosisError('invalid_dataset', message, { cause })
   }
 }
 
