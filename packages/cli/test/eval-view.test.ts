@@ -81,6 +81,14 @@ it('eval view --export writes a report', async () => {
   expect(readFileSync(file, 'utf8')).toContain('<script type="application/json" id="embedded">')
 })
 
+it('eval view --export says why a report cannot be written', async () => {
+  const output = await folderWithRun()
+  const file = path.join(output, 'nowhere/report.html')
+  const finished = await run(['eval', 'view', 'sums', '--output', output, '--export', file])
+  expect(finished).toMatchObject({ code: 1, stdout: '' })
+  expect(finished.stderr).toMatch(/Cannot write the report .*report\.html: ENOENT/)
+})
+
 it.each([
   { name: 'a run that is not there', args: ['other'], message: 'there are sums.' },
   { name: 'an unknown variant', args: ['sums@x'], message: 'There is no sums@x' },

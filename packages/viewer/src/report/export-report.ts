@@ -1,10 +1,11 @@
-import { writeFile } from 'node:fs/promises'
+import { lstat, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 
-import { OsmosisError } from '@osmosis/core'
+import { errorMessage, OsmosisError } from '@osmosis/core'
 import { RunTable } from '@osmosis/eval/analysis'
+import { writeFileAtomically } from '@osmosis/protocol/files'
 
 import { readPage } from '../page-file.ts'
 import { OpenRun } from '../runs/open-run.ts'
@@ -63,10 +64,14 @@ export async function exportReport(options: ReportOptions): Promise<WrittenRepor
     .replace('<!--data-->', () => dataElement(report))
   signal?.throwIfAborted()
   const file = path.resolve(options.file)
+  const there = await lstat(file).catch(() => undefined)
+  // Whoever reads a pipe, a device or the target of a link would not get a file that takes its place.
+  const write = there?.isFile() === false ? writeFile : writeFileAtomically
   try {
-    await writeFile(file, html, { mode: 0o600 })
+    await write(file, html, { mode: 0o600 })
   } catch (cause) {
-    throw new OsmosisError('storage_error', `Cannot write the report ${file}.`, { cause })
+    const message = `Cannot write the report ${file}: ${errorMessage(cause)}`
+    throw new OsmosisError('storage_error', message, { cause })
   }
   return { file, bytes: Buffer.byteLength(html), ...facts }
 }
