@@ -122,7 +122,11 @@ async function appendLines(file: string, values: readonly unknown[]): Promise<vo
       if (size > 0) await handle.read(last, 0, 1, size - 1)
       // The last line may have been truncated by a crash or a full disk.
       const isTorn = size > 0 && last.toString() !== '\n'
-      await handle.appendFile(isTorn ? `\n${text}` : text)
+      const bytes = Buffer.from(isTorn ? `\n${text}` : text)
+      // `appendFile` would write many lines in pieces, between which those of other processes could come.
+      for (let written = 0; written < bytes.length;) {
+        written += (await handle.write(bytes, written)).bytesWritten
+      }
       await handle.datasync()
     } finally {
       await handle.close()

@@ -297,6 +297,26 @@ it.each<[keyof RunInputs, RunInputs]>([
   expect(changedInputs(manifest, sameInJson)).toEqual([])
 })
 
+it('keeps the lines of several processes apart that add many verdicts at once', async () => {
+  const outputRoot = await temporaryFolder()
+  const store = await createRun({ outputRoot, manifest: madeManifest() })
+  await store.close()
+  const because = 'it guesses '.repeat(1000)
+  const verdicts = Array.from({ length: 200 }, (_, run_index) => ({
+    source_row_index: 0,
+    run_index,
+    rollout_id: `r${run_index}`,
+    check: 'no-tools' as const,
+    value: 1,
+    verdict: 'hacked' as const,
+    because,
+    by: 'Ann',
+  }))
+  const writers = await Promise.all(Array.from({ length: 4 }, () => openRun(store.location)))
+  await Promise.all(writers.map((writer) => writer.addVerdicts(verdicts)))
+  expect(await (await openRun(store.location)).verdicts()).toHaveLength(800)
+})
+
 it('refuses commits when it is closed', async () => {
   const store = await createRun({ outputRoot: await temporaryFolder(), manifest: madeManifest() })
   await store.close()
