@@ -61,7 +61,7 @@ interface CreatePlan {
 
 /**
  * Runs `create-osmosis` and resolves with its exit code: 0, 1 when packages could not be installed,
- * 2 for wrong use and for existing files.
+ * 2 for wrong use, for existing files and for files that cannot be written.
  *
  * @param args - the arguments of the command
  */

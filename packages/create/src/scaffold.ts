@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync, existsSync, lstatSync } from 'node:fs'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, open, rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { type Framework, frameworks } from './frameworks.ts'
@@ -215,7 +215,8 @@ function filledIn(text: string, words: Readonly<Record<string, string>>): string
 /**
  * Writes files below a folder, which is created if needed. Nothing is overwritten.
  *
- * @throws ScaffoldError, before anything is written, that names existing files
+ * @throws ScaffoldError, before anything is written, that names existing files; one that names the file that cannot be
+ * written, after everything that was written before it has been removed
  */
 export async function writeNewFiles(root: string, files: Files): Promise<void> {
   const inTheWay = obstacles(root, [...files.keys()])
@@ -225,10 +226,25 @@ export async function writeNewFiles(root: string, files: Files): Promise<void> {
       `Nothing was written, because these files already exist in ${root}:\n${list}Move them away, or use another name.`,
     )
   }
+  const made: string[] = []
   for (const [name, text] of files) {
     const file = path.join(root, name)
-    await mkdir(path.dirname(file), { recursive: true })
-    await writeFile(file, text, { flag: 'wx' })
+    try {
+      const folder = await mkdir(path.dirname(file), { recursive: true })
+      if (folder !== undefined) made.push(folder)
+      const handle = await open(file, 'wx')
+      made.push(file)
+      try {
+        await handle.writeFile(text)
+      } finally {
+        await handle.close()
+      }
+    } catch (cause) {
+      // A part of the files would be in the way of the next attempt, which would take it for a project.
+      for (const place of made.toReversed()) await rm(place, { recursive: true, force: true })
+      const message = `Nothing was written, because ${file} cannot be written: ${(cause as Error).message}`
+      throw new ScaffoldError(message, { cause })
+    }
   }
 }
 

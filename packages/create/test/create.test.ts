@@ -1,4 +1,12 @@
-import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { builtinModules } from 'node:module'
 import path from 'node:path'
 
@@ -48,6 +56,23 @@ function filesIn(folder: string): string[] {
     .map((entry) => path.relative(folder, path.join(entry.parentPath, entry.name)))
     .toSorted()
 }
+
+it('says which file cannot be written, and leaves nothing in the way of the next attempt', async () => {
+  const folder = await temporaryFolder()
+  const link = path.join(folder, 'rollouts')
+  symlinkSync(path.join(folder, 'nowhere', 'at', 'all'), link)
+  const args = [folder, '--framework', 'strands', '--name', 'shop', ...quietly]
+  const { code, stderr } = await create(args)
+  expect([code, stderr]).toEqual([
+    2,
+    expect.stringMatching(
+      /^error: Nothing was written, because .*rollouts.* cannot be written: E\w+: /,
+    ),
+  ])
+  expect(readdirSync(folder)).toEqual(['rollouts'])
+  rmSync(link)
+  expect((await create(args)).code).toBe(0)
+})
 
 it('makes a whole workspace, with the rollout named after the folder', async () => {
   const folder = path.join(await temporaryFolder(), 'My Shop')
