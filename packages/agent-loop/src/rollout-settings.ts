@@ -6,7 +6,7 @@ import { OsmosisError } from '@osmosis/core'
 
 /** Settings for requests to trainers. Times are seconds. */
 export interface RolloutClientSettings {
-  /** Longest time of one request with its answer; 1 to 3600, default 300. */
+  /** Longest time of one request with its answer, and of `getTools`; 1 to 3600, default 300. */
   readonly timeoutSeconds: number
   /** Retries of a model call; 0 to 10, default 3. */
   readonly maxRetries: number

@@ -81,22 +81,55 @@ interface LoadedTools {
   readonly issues: readonly ValidationIssue[]
 }
 
-/** Gets the tools of a rollout from a loop. Never rejects: a failing `getTools` is an issue. */
+/** How long the tools of a rollout are waited for. */
+interface ToolsPatience {
+  readonly seconds: number
+  /** Ends the wait when it aborts. */
+  readonly ending: AbortSignal
+}
+
+/**
+ * Gets the tools of a rollout from a loop. Never rejects: a failing `getTools` is an issue.
+ *
+ * @param patience - default: as long as it takes
+ */
 export async function loadTools(
   loop: RolloutAgentLoop,
   request: RolloutRequest,
+  patience?: ToolsPatience,
 ): Promise<LoadedTools> {
   const code = new UserCode({ rolloutId: request.rolloutId, part: 'agent loop' })
+  const release = patience && limited(code, patience)
   try {
     return checkTools(await code.run(async () => loop.getTools(request)))
   } catch (error) {
+    if (code.signal.aborted) {
+      return { tools: [], issues: [problem('GET_TOOLS_TIMEOUT', 'getTools', errorMessage(error))] }
+    }
     const what = error instanceof Error ? error.constructor.name : typeof error
     const place = codeLine(error)
     const where = place === undefined ? '' : ` at ${place}`
     const message = `getTools() threw ${what}${where}: ${errorMessage(error)}`
     return { tools: [], issues: [problem('GET_TOOLS_EXCEPTION', 'getTools', message)] }
   } finally {
+    release?.()
     code.clear()
+  }
+}
+
+/** Ends code that takes too long; returns what lifts the limit. */
+function limited(code: UserCode, { seconds, ending }: ToolsPatience): () => void {
+  const end = (why: string): void =>
+    code.abort(new OsmosisError('server_shutdown', `getTools() did not return ${why}`))
+  const onEnding = (): void => end('before the server shut down')
+  const timer = setTimeout(
+    () => end(`within the ${seconds} s that trainers wait (client.timeoutSeconds)`),
+    seconds * 1000,
+  )
+  ending.addEventListener('abort', onEnding, { once: true })
+  return () => {
+    clearTimeout(timer)
+    ending.removeEventListener('abort', onEnding)
   }
 }
 

@@ -228,6 +228,39 @@ describe('refusing a rollout', () => {
   })
 })
 
+describe('tools that never come', () => {
+  it('are answered with 500 when trainers no longer wait, and the same rollout is taken afterwards', async () => {
+    let calls = 0
+    const loop = loopOf(answerOnce, () => {
+      calls += 1
+      return calls === 1 ? new Promise(() => {}) : [add]
+    })
+    await using running = await startApp({ loop, settings: { client: { timeoutSeconds: 1 } } })
+    expect(await statusAndBody(await running.init())).toStrictEqual({
+      status: 500,
+      body: {
+        detail:
+          '[GET_TOOLS_TIMEOUT] getTools: getTools() did not return within the 1 s that trainers wait (client.timeoutSeconds)',
+      },
+    })
+    expect((await running.init()).status).toBe(202)
+    await running.trainer.results()
+  })
+
+  it('are not waited for by a server that ends', async () => {
+    const { promise: asked, resolve } = Promise.withResolvers<void>()
+    const loop = loopOf(answerOnce, () => {
+      resolve()
+      return new Promise(() => {})
+    })
+    await using running = await startApp({ loop })
+    const answer = running.init()
+    await asked
+    await running.app.drain()
+    expect((await answer).status).toBe(503)
+  })
+})
+
 describe('the key of the server', () => {
   it.each([
     ['Bearer k-123456', 202],

@@ -21,6 +21,7 @@ import {
   jsonTextAnswer,
   OwnershipLog,
   reachableUrl,
+  refusals,
   showBackend,
   traceHeadersOf,
   type OutboxRecord,
@@ -128,7 +129,7 @@ function loopProtocol(
   const { maxConcurrent = settings.server.maxConcurrentRollouts } = options
   const { recordTtlSeconds = settings.server.recordTtlSeconds } = options
   const limiter = new ConcurrencyLimiter(maxConcurrent)
-  const { delivery, egress, work, secrets, logger, metrics } = services
+  const { delivery, egress, work, secrets, logger, metrics, ending } = services
   showBackend(metrics, { load: () => limiter })
   metrics.callbacks.expect('completed')
   const running = new Set<RolloutRun>()
@@ -190,7 +191,9 @@ function loopProtocol(
         body,
         secrets: [apiKey],
         async prepare() {
-          const { tools, issues } = await loadTools(loop, request)
+          const { timeoutSeconds: seconds } = settings.client
+          const { tools, issues } = await loadTools(loop, request, { seconds, ending })
+          if (ending.aborted) throw refusals.ending()
           const errors = issues.filter(({ severity }) => severity === 'error')
           if (errors.length > 0) {
             const detail = secrets.redact(errors.map(formatIssue).join('; '))
