@@ -6,6 +6,8 @@ import { executeToolCalls } from './tools/execute-tool-calls.ts'
 import { functionTool, type ToolInput } from './tools/function-tool.ts'
 import {
   getToolCallInfo,
+  hasNoArguments,
+  namesOfCall,
   type ToolCallInfo,
   ToolArgumentError,
   ToolExecutionError,
@@ -71,6 +73,15 @@ async function listTools(client: McpClient): Promise<ToolInput[]> {
     cursor = page.nextCursor
   } while (cursor !== undefined)
   return tools
+}
+
+/** The result of a call whose arguments the limit of the answer's length may have cut off, and which must not run. */
+function cutCall(call: unknown): ToolResultMessage {
+  const { toolCallId } = namesOfCall(call)
+  return createToolErrorResult(
+    toolCallId,
+    'The answer reached the limit of its length before the arguments of this call',
+  )
 }
 
 /**
@@ -219,9 +230,11 @@ class McpAgentLoop extends RolloutAgentLoop {
       if (tokens >= maxTokensTotal) return end('max_tokens')
       if (toolCalls.length === 0) return end(finishReason ?? 'stop')
 
+      const last = toolCalls.at(-1)
       const executeCall = async (call: unknown): Promise<ToolResultMessage> => {
         const started = performance.now()
-        const result = await execute(call, client, ctx)
+        const isCut = finishReason === 'length' && call === last && hasNoArguments(call)
+        const result = isCut ? cutCall(call) : await execute(call, client, ctx)
         ctx.recordToolCall({ latencyMs: performance.now() - started })
         return result
       }

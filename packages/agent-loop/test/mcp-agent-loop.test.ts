@@ -233,6 +233,28 @@ describe('a call of an MCP tool', () => {
     ])
   })
 
+  it('does not run without arguments where the answer ended at the limit of its length', async () => {
+    const servers = new McpServers((server) => {
+      server.registerTool('delete', {}, () => text('deleted'))
+    })
+    const message = {
+      role: 'assistant',
+      content: null,
+      tool_calls: [toolCall('1', 'delete', ''), toolCall('2', 'delete', '')],
+    }
+    const cut = { choices: [{ message, finish_reason: 'length' }] }
+    expect(await resultOf(servers, [cut])).toMatchObject({
+      status: 'COMPLETED',
+      final_messages: expect.arrayContaining([
+        toolMessage('1', 'deleted'),
+        toolMessage(
+          '2',
+          'Error: The answer reached the limit of its length before the arguments of this call',
+        ),
+      ]),
+    })
+  })
+
   it.each([
     ['of JSON-RPC', -32_603],
     ['of its own', 404],

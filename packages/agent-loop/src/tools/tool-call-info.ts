@@ -40,13 +40,22 @@ export function namesOfCall(toolCall: unknown): Pick<ToolCallInfo, 'toolCallId' 
   }
 }
 
+/** Whether a tool call has no arguments, or blank ones. */
+export function hasNoArguments(toolCall: unknown): boolean {
+  return isBlank(fieldsOf(fieldsOf(toolCall)['function'])['arguments'])
+}
+
+function isBlank(written: unknown): boolean {
+  return written === undefined || (typeof written === 'string' && written.trim() === '')
+}
+
 /**
  * The arguments of a tool call as an object, from an object or its JSON text.
  *
  * @throws ToolArgumentError (code `tool_failed`) for anything else
  */
 export function parseToolArguments(written: unknown): Record<string, unknown> {
-  if (written === undefined || (typeof written === 'string' && written.trim() === '')) return {}
+  if (isBlank(written)) return {}
   if (typeof written !== 'string') {
     if (isJsonObject(written)) return written
     // These are the messages of the Python SDK, because policies are trained on them.
