@@ -8,7 +8,7 @@ import type { ServerServices } from '@osmosis/server/protocols'
 
 /**
  * The trace of one rollout: JSON lines in its own file, written in the background. Errors do not affect
- * the rollout.
+ * the rollout: the trace ends with the first one, because a part of a line may be in the file.
  */
 export class EventTrace {
   readonly #services: Pick<ServerServices, 'secrets' | 'logger'>
@@ -16,6 +16,7 @@ export class EventTrace {
   readonly #file: string
   #sequence = 0
   #pending: string[] = []
+  #hasFailed = false
   #writing: Promise<void> | undefined
 
   constructor(
@@ -29,6 +30,7 @@ export class EventTrace {
   }
 
   log(event: string, data: Readonly<Record<string, unknown>>): void {
+    if (this.#hasFailed) return
     // Data cannot overwrite the fields of the line itself.
     const line = JSON.stringify({
       event,
@@ -55,6 +57,7 @@ export class EventTrace {
         await appendFile(this.#file, lines)
       }
     } catch (error) {
+      this.#hasFailed = true
       this.#pending = []
       this.#services.logger.warn(
         { rollout_id: this.#rolloutId, file: this.#file },
