@@ -449,6 +449,28 @@ describe('what goes wrong', () => {
       { messages: [{ role: 'user', content: [{ type: 'input_audio' }] }] },
       'content parts of type "input_audio"',
     ],
+    [
+      'an image without a URL',
+      {
+        messages: [
+          { role: 'user', content: [{ type: 'image_url', image_url: { url: 'cat.png' } }] },
+        ],
+      },
+      'an image whose address is not a URL ("cat.png")',
+    ],
+    [
+      'calls of other forms',
+      {
+        messages: [
+          {
+            role: 'assistant',
+            content: null,
+            tool_calls: [{ id: 'c', type: 'custom', custom: { name: 'f', input: 'x' } }],
+          },
+        ],
+      },
+      'tool calls of type "custom"',
+    ],
   ])('refuses %s without calling the provider', async (_what, body, named) => {
     const { model, peer } = await standingIn('openai/gpt-x')
     const refused = await complete(model, { messages: question, ...body })

@@ -1,5 +1,5 @@
 import type { LanguageModelV4Message, LanguageModelV4Prompt } from '@ai-sdk/provider'
-import type { ChatContentPart, ChatMessage } from '@osmosis/core/policy'
+import type { ChatContentPart, ChatMessage, ChatToolCall } from '@osmosis/core/policy'
 
 import { type AnswerMemory, type AssistantPart, toolInput } from './answer-memory.ts'
 
@@ -33,7 +33,11 @@ export function toPrompt(
         prompt.push({ role: 'user', content: userParts(message) })
         break
       case 'assistant': {
-        for (const { id, function: called } of message.tool_calls ?? []) {
+        for (const call of message.tool_calls ?? []) {
+          const { id, type, function: called } = call as Partial<ChatToolCall>
+          if (id === undefined || called === undefined) {
+            throw new UnsupportedRequest(`tool calls of type ${JSON.stringify(type)}`)
+          }
           toolNames.set(id, called.name)
         }
         const content = memory.recall(message) ?? assistantParts(message)
@@ -68,9 +72,14 @@ function userPart(part: ChatContentPart): UserPart {
     throw new UnsupportedRequest(`content parts of type ${JSON.stringify(part.type)}`)
   }
   const [, mediaType, data] = /^data:([\w/.+-]+);base64,(.*)$/s.exec(url) ?? []
-  return mediaType === undefined || data === undefined
-    ? { type: 'file', mediaType: 'image/*', data: { type: 'url', url: new URL(url) } }
-    : { type: 'file', mediaType, data: { type: 'data', data } }
+  if (mediaType !== undefined && data !== undefined) {
+    return { type: 'file', mediaType, data: { type: 'data', data } }
+  }
+  const address = URL.parse(url)
+  if (address === null) {
+    throw new UnsupportedRequest(`an image whose address is not a URL (${JSON.stringify(url)})`)
+  }
+  return { type: 'file', mediaType: 'image/*', data: { type: 'url', url: address } }
 }
 
 function assistantParts(message: ChatMessage): AssistantPart[] {
