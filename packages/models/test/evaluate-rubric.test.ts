@@ -55,6 +55,13 @@ Hi
 [end METADATA ${secret}]`)
   })
 
+  it('is not asked about metadata that has no JSON form', async () => {
+    const model = judgeThat(said(0.5))
+    const scored = evaluateRubric({ rubric, answer: 'Hello', metadata: { n: 1n }, model })
+    await expect(scored).rejects.toThrow(TypeError)
+    expect(model.requests).toEqual([])
+  })
+
   it.each([
     ['with thinking in front', `<think>{"score": 0}</think>\n${said(1)}`],
     ['with thinking whose tags are in capitals', `<Think>{"score": 0}</THINK>${said(1)}`],

@@ -81,7 +81,7 @@ export async function withJudge<T>(
  * judge and a lost connection are requested again, twice.
  *
  * @throws OsmosisError with code `judge_failed`, with `status` when the judge refused; RangeError for a limit of tokens that is
- * none; the reason of `signal` when aborted
+ * none, and what `messages` throws; the reason of `signal` when aborted
  */
 export async function askJudge<T>(
   judge: ChatModel,
@@ -128,10 +128,12 @@ async function ask<T>(
   const { signal, timeoutMs = 120_000 } = options
   const patience = timeLimit(timeoutMs)
   const limits = [patience, signal].filter((limit) => limit !== undefined)
+  // Its errors are the caller's: the judge has not been asked yet.
+  const messages = question.messages()
   let answer: Response
   let text: string
   try {
-    const body = { messages: question.messages(), ...params, stream: false }
+    const body = { messages, ...params, stream: false }
     answer = await judge.respond({ ...noRollout, body, signal: AbortSignal.any(limits) })
     text = await answer.text()
   } catch (error) {

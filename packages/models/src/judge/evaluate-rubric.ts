@@ -43,7 +43,7 @@ const format = replyFormat('rubric_response', {
  * asked again twice.
  *
  * @throws OsmosisError with code `judge_failed` when there is no score, with `status` when the judge
- * refused; `invalid_config` for a model by name, see `providerModel`; TypeError for an empty rubric,
+ * refused; `invalid_config` for a model by name, see `providerModel`; TypeError for an empty rubric and for metadata without a JSON form,
  * RangeError for a range, a number of votes or a limit of tokens that is none; the reason of `signal` when aborted
  */
 export async function evaluateRubric(options: RubricOptions): Promise<RubricScore> {
