@@ -1,6 +1,7 @@
 import type { AssistantMessage, ImageContent, Message, TextContent } from '@earendil-works/pi-ai'
 import { OsmosisError, type PromptMessage } from '@osmosis/core'
-import type { ChatContentPart, ChatMessage } from '@osmosis/core/policy'
+import { isJsonObject, parseJson } from '@osmosis/core/http'
+import type { ChatContentPart, ChatMessage, ChatToolCall } from '@osmosis/core/policy'
 
 /**
  * Messages in chat completions form as messages of Pi: `agent.prompt(toAgentMessages(ctx.prompt))`. System messages follow the system
@@ -13,7 +14,7 @@ export function toAgentMessages(messages: readonly PromptMessage[]): Message[] {
   const names = new Map<string, string>()
   return (messages as readonly ChatMessage[]).map((message): Message => {
     const timestamp = Date.now()
-    for (const { id, function: called } of message.tool_calls ?? []) names.set(id, called.name)
+    for (const call of message.tool_calls ?? []) names.set(call.id, functionOf(call).name)
     const { role, content, tool_call_id: toolCallId = '' } = message
     if (role === 'system' || role === 'developer') {
       return { role: 'system', content: texts(content), timestamp }
@@ -37,18 +38,18 @@ export function toAgentMessages(messages: readonly PromptMessage[]): Message[] {
 }
 
 function assistantMessage(message: ChatMessage, timestamp: number): AssistantMessage {
-  const { reasoning_content, reasoning = reasoning_content, tool_calls: calls = [] } = message
+  const { reasoning_content, reasoning = reasoning_content } = message
+  const calls = message.tool_calls ?? []
   return {
     role: 'assistant',
     content: [
       ...(reasoning ? [{ type: 'thinking' as const, thinking: reasoning }] : []),
       ...texts(message.content),
-      ...calls.map(({ id, function: { name, arguments: json } }) => ({
-        type: 'toolCall' as const,
-        id,
-        name,
-        arguments: parsed(json),
-      })),
+      ...texts(message.refusal),
+      ...calls.map((call) => {
+        const { name, arguments: given } = functionOf(call)
+        return { type: 'toolCall' as const, id: call.id, name, arguments: argumentsOf(given) }
+      }),
     ],
     api: 'osmosis',
     provider: 'osmosis',
@@ -66,12 +67,19 @@ function assistantMessage(message: ChatMessage, timestamp: number): AssistantMes
   }
 }
 
-function parsed(json: string): Record<string, never> {
-  try {
-    return JSON.parse(json) as Record<string, never>
-  } catch {
-    throw unknownForm(`tool arguments that are not JSON: ${json}`)
-  }
+/** @throws OsmosisError for calls of other forms, such as those of custom tools */
+function functionOf(call: ChatToolCall): ChatToolCall['function'] {
+  const { type, function: called } = call as Partial<ChatToolCall>
+  if (called !== undefined) return called
+  throw unknownForm(`tool calls of the type ${JSON.stringify(type)}`)
+}
+
+/** Data sets have arguments as objects, too. */
+function argumentsOf(given: unknown): Record<string, never> {
+  const value = typeof given === 'string' ? parseJson(given) : given
+  if (isJsonObject(value)) return value as Record<string, never>
+  const text = typeof given === 'string' ? given : JSON.stringify(given)
+  throw unknownForm(`tool arguments that are not a JSON object: ${text}`)
 }
 
 function parts(content: ChatMessage['content']): string | (TextContent | ImageContent)[] {
@@ -88,13 +96,13 @@ function texts(content: ChatMessage['content']): TextContent[] {
   })
 }
 
-function toPart(part: ChatContentPart): TextContent | ImageContent {
-  if (part.type === 'text') return { type: 'text', text: part.text ?? '' }
-  const { url = '' } = (part['image_url'] ?? {}) as { url?: string }
+function toPart(part: ChatContentPart | null): TextContent | ImageContent {
+  if (part?.type === 'text') return { type: 'text', text: part.text ?? '' }
+  const { url = '' } = (part?.['image_url'] ?? {}) as { url?: string }
   const [, mimeType, data] = /^data:([^;,]+);base64,([^]*)$/.exec(url) ?? []
   if (mimeType === undefined || data === undefined) {
     throw unknownForm(
-      `a part of the type ${JSON.stringify(part.type)} without an image as a data URL`,
+      `a part of the type ${JSON.stringify(part?.type)} without an image as a data URL`,
     )
   }
   return { type: 'image', mimeType, data }

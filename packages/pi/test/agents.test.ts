@@ -112,9 +112,43 @@ it('the messages of a row reach the policy as they are', async () => {
   await execute(server, async (ctx) => agent.prompt(toAgentMessages(ctx.prompt)), { prompt })
   expect(messagesOf(server.requests[0])).toEqual(prompt)
   expect(server.requests[0]?.headers['user-agent']).toBe('pi')
-  expect(() => toAgentMessages([{ role: 'user', content: [{ type: 'input_audio' }] }])).toThrow(
-    'Pi has no form for a part of the type "input_audio"',
-  )
+})
+
+it('keeps arguments that are objects, and the refusal of an assistant', () => {
+  const call = { id: 'c1', type: 'function', function: { name: 'read', arguments: { file: 'a' } } }
+  expect(
+    toAgentMessages([
+      { role: 'assistant', content: null, refusal: 'I must not.', tool_calls: [call] },
+      { role: 'assistant', content: 'Yes.', tool_calls: null },
+    ]),
+  ).toMatchObject([
+    {
+      content: [
+        { type: 'text', text: 'I must not.' },
+        { type: 'toolCall', name: 'read', arguments: { file: 'a' } },
+      ],
+    },
+    { content: [{ type: 'text', text: 'Yes.' }] },
+  ])
+})
+
+it.each<[PromptMessage, string]>([
+  [{ role: 'user', content: [{ type: 'input_audio' }] }, 'a part of the type "input_audio"'],
+  [{ role: 'user', content: [null] }, 'a part of the type undefined'],
+  [
+    { role: 'assistant', content: null, tool_calls: [{ id: 'c', type: 'custom', custom: {} }] },
+    'tool calls of the type "custom"',
+  ],
+  [
+    {
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ id: 'c', type: 'function', function: { name: 'f', arguments: '[1]' } }],
+    },
+    'tool arguments that are not a JSON object: [1]',
+  ],
+])('is refused where Pi has no form for it: %j', (message, what) => {
+  expect(() => toAgentMessages([message])).toThrow(`Pi has no form for ${what}`)
 })
 
 describe('a call that fails', () => {
