@@ -307,6 +307,16 @@ describe('toNewMessage', () => {
     expect((await exchange([toNewMessage(prompt)])).messages).toEqual(prompt)
   })
 
+  test.each([
+    ['system', { type: 'image_url', image_url: { url: 'https://a.b/c.png' } }],
+    ['user', { type: 'input_audio' }],
+    ['user', null],
+  ])('refuses for %s messages the part %j', (role, part) => {
+    expect(() => toNewMessage([{ role, content: [part] }])).toThrow(
+      expect.objectContaining({ code: 'invalid_request', message: expect.stringContaining(role) }),
+    )
+  })
+
   test('refuses what only a session can have', () => {
     expect(() => toNewMessage([{ role: 'assistant', content: 'hi' }])).toThrow(
       expect.objectContaining({ code: 'invalid_request' }),
