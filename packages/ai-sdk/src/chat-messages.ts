@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 
 import { OsmosisError, type PromptMessage } from '@osmosis/core'
 import { isJsonObject } from '@osmosis/core/http'
-import type { ChatMessage, ChatContentPart } from '@osmosis/core/policy'
+import type { ChatMessage, ChatContentPart, ChatToolCall } from '@osmosis/core/policy'
 import type { ModelMessage, SystemModelMessage, ToolModelMessage } from 'ai'
 
 type AssistantParts = Exclude<Extract<ModelMessage, { role: 'assistant' }>['content'], string>
@@ -46,7 +46,7 @@ export function fromChatMessages(prompt: readonly PromptMessage[]): ModelPrompt 
 export function toModelMessages(messages: readonly PromptMessage[]): ModelMessage[] {
   const toolNames = new Map<string, string>()
   return (messages as readonly ChatMessage[]).map((message): ModelMessage => {
-    for (const call of message.tool_calls ?? []) toolNames.set(call.id, call.function.name)
+    for (const call of message.tool_calls ?? []) toolNames.set(call.id, functionOf(call).name)
     switch (message.role) {
       case 'system':
       case 'developer':
@@ -132,6 +132,16 @@ function toolMessage(
   }
 }
 
+/** @throws OsmosisError for calls of other forms, such as those of custom tools */
+function functionOf(call: ChatToolCall): ChatToolCall['function'] {
+  const { type, function: called } = call as Partial<ChatToolCall>
+  if (called !== undefined) return called
+  throw new OsmosisError(
+    'invalid_request',
+    `The AI SDK has no form for tool calls of the type ${JSON.stringify(type)}.`,
+  )
+}
+
 /** As the SDK has it in its history: an empty object for what is not JSON. */
 export function toolInput(json: string): unknown {
   try {
@@ -170,8 +180,8 @@ function onTheWire(
 function textOf(content: ChatMessage['content']): string {
   if (!Array.isArray(content)) return content ?? ''
   return content
-    .map((part) => {
-      if (part.type === 'text' && typeof part.text === 'string') return part.text
+    .map((part: ChatContentPart | null) => {
+      if (part?.type === 'text' && typeof part.text === 'string') return part.text
       throw unknownPart(part, 'outside of user messages')
     })
     .join('')
@@ -186,7 +196,8 @@ function toUserParts(parts: readonly ChatContentPart[]): UserPart[] {
   return parts.map(toUserPart)
 }
 
-function toUserPart(part: ChatContentPart): UserPart {
+function toUserPart(part: ChatContentPart | null): UserPart {
+  if (part === null) throw unknownPart(part, 'in a user message')
   const { type, ...fields } = part
   switch (type) {
     case 'text':
@@ -239,9 +250,9 @@ function dataUrl(
   return { mediaType, data: { type: 'data', data } }
 }
 
-function unknownPart(part: ChatContentPart, where: string): OsmosisError {
+function unknownPart(part: ChatContentPart | null, where: string): OsmosisError {
   return new OsmosisError(
     'invalid_request',
-    `The AI SDK has no form for a part of the type ${JSON.stringify(part.type)} ${where}.`,
+    `The AI SDK has no form for a part of the type ${JSON.stringify(part?.type)} ${where}.`,
   )
 }

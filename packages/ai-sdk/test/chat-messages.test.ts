@@ -229,6 +229,13 @@ test('plain messages carry no options', () => {
 test.each<[string, PromptMessage, RegExp]>([
   ['a role', { role: 'function', content: 'x' }, /role "function"/],
   ['a part', { role: 'user', content: [{ type: 'hologram' }] }, /"hologram" in a user message/],
+  ['no part', { role: 'user', content: [null] }, /type undefined in a user message/],
+  ['no part of a system message', { role: 'system', content: [null] }, /type undefined outside/],
+  [
+    'a call of a custom tool',
+    { role: 'assistant', content: null, tool_calls: [{ id: 'c', type: 'custom', custom: {} }] },
+    /tool calls of the type "custom"/,
+  ],
   [
     'an address',
     { role: 'user', content: [{ type: 'image_url', image_url: { url: 'cat' } }] },

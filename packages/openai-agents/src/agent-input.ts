@@ -12,25 +12,31 @@ const chatPartTypes = new Set(['text', 'image_url', 'input_audio', 'file'])
 const sdkUserPartTypes = new Set(['input_text', 'input_image', 'input_file', 'audio'])
 const sdkAssistantPartTypes = new Set(['output_text', 'refusal', 'audio', 'image'])
 
+/** Nothing has checked the parts of a prompt: they may be null. */
+type GivenPart = ChatContentPart | null
+
 /** Whether the SDK does not know a content part. */
-function isChatPart({ type }: ChatContentPart): boolean {
+function isChatPart(part: GivenPart): boolean {
+  const type = part?.type ?? ''
   return !sdkUserPartTypes.has(type) && !sdkAssistantPartTypes.has(type)
 }
 
 /** The text of a content that can be nothing but text in the SDK. */
 function joinedText(role: string, content: Content): string {
   if (typeof content === 'string') return content
-  const parts = content ?? []
-  const other = parts.find(({ type }) => type !== 'text' && type !== 'input_text')
-  if (other) throw unsupported(role, other, 'text')
-  return parts.map(({ text }) => text ?? '').join('')
+  return (content ?? [])
+    .map((part: GivenPart) => {
+      if (part?.type === 'text' || part?.type === 'input_text') return part.text ?? ''
+      throw unsupported(role, part, 'text')
+    })
+    .join('')
 }
 
 /** The content of a user message in the SDK's form. */
 function toUserParts(content: Content): string | UserPart[] {
   if (typeof content === 'string') return content
-  return (content ?? []).map((part) =>
-    sdkUserPartTypes.has(part.type) ? (part as unknown as UserPart) : userPart(part),
+  return (content ?? []).map((part: GivenPart) =>
+    sdkUserPartTypes.has(part?.type ?? '') ? (part as unknown as UserPart) : userPart(part),
   )
 }
 
@@ -49,7 +55,8 @@ function toAssistantParts({ content, refusal }: ChatMessage, alone: boolean): As
   return parts.length === 0 && alone ? [{ type: 'output_text', text: '' }] : parts
 }
 
-function userPart(part: ChatContentPart): UserPart {
+function userPart(part: GivenPart): UserPart {
+  if (part === null) throw unsupported('user', part, [...chatPartTypes].join(', '))
   switch (part.type) {
     case 'text':
       return { type: 'input_text', text: part.text ?? '' }
@@ -79,9 +86,9 @@ function userPart(part: ChatContentPart): UserPart {
   }
 }
 
-function assistantPart(part: ChatContentPart): AssistantPart {
-  if (part.type === 'text') return { type: 'output_text', text: part.text ?? '' }
-  if (sdkAssistantPartTypes.has(part.type)) return part as unknown as AssistantPart
+function assistantPart(part: GivenPart): AssistantPart {
+  if (part?.type === 'text') return { type: 'output_text', text: part.text ?? '' }
+  if (sdkAssistantPartTypes.has(part?.type ?? '')) return part as unknown as AssistantPart
   throw unsupported('assistant', part, 'text, refusal')
 }
 
@@ -97,10 +104,10 @@ function incomplete({ type }: ChatContentPart, expected: string): OsmosisError {
   )
 }
 
-function unsupported(role: string, part: ChatContentPart, supported: string): OsmosisError {
+function unsupported(role: string, part: GivenPart, supported: string): OsmosisError {
   return new OsmosisError(
     'invalid_request',
-    `A ${role} message of the prompt has a part of type ${JSON.stringify(part.type)}, for which the OpenAI Agents SDK has no form. Parts it takes there: ${supported}.`,
+    `A ${role} message of the prompt has a part of type ${JSON.stringify(part?.type)}, for which the OpenAI Agents SDK has no form. Parts it takes there: ${supported}.`,
   )
 }
 

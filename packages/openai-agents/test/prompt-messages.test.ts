@@ -227,6 +227,12 @@ describe('what the SDK has no form for is refused by name', () => {
       { role: 'assistant', content: [{ type: 'image_url', image_url: { url: 'x' } }] },
       /An? assistant message .* "image_url"/,
     ],
+    ['no part', { role: 'user', content: [null] }, /A user message .* type undefined/],
+    [
+      'no part of an assistant',
+      { role: 'assistant', content: [null] },
+      /An? assistant .* undefined/,
+    ],
     [
       'an image in a system message',
       { role: 'system', content: [{ type: 'image_url', image_url: { url: 'x' } }] },

@@ -1,6 +1,6 @@
 import { isJsonObject, parseJson } from '@osmosis/core/http'
 import { OsmosisError, type PromptMessage } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/policy'
+import type { ChatContentPart, ChatMessage, ChatToolCall } from '@osmosis/core/policy'
 import {
   type ContentBlock,
   Message,
@@ -69,7 +69,10 @@ export function isChatMessage(value: unknown): value is ChatMessage {
   if ((role !== 'user' && role !== 'assistant') || tool_calls !== undefined) return true
   if (!Array.isArray(content)) return true
   // Blocks of Strands have a type when they are instances (`textBlock`), and none as plain data.
-  return content.some((part) => typeof part.type === 'string' && !part.type.endsWith('Block'))
+  return content.some(
+    (part: ChatContentPart | null) =>
+      part === null || (typeof part.type === 'string' && !part.type.endsWith('Block')),
+  )
 }
 
 function toMessage(message: Message | MessageData): Message {
@@ -100,16 +103,27 @@ function convert(message: ChatMessage, where: string): Message {
 }
 
 function assistantBlocks(message: ChatMessage, where: string): ContentBlock[] {
-  const { content, reasoning_content, reasoning, refusal, tool_calls = [] } = message
+  const { content, reasoning_content, reasoning, refusal } = message
   const thinking = reasoning_content || reasoning
   return [
     ...(thinking ? [new ReasoningBlock({ text: thinking })] : []),
     ...toBlocks(content, where),
     ...toBlocks(refusal, where),
-    ...tool_calls.map(({ id, function: { name, arguments: text } }) => {
-      return new ToolUseBlock({ toolUseId: id, name, input: argumentsOf(text) as never })
+    ...(message.tool_calls ?? []).map((call) => {
+      const { name, arguments: text } = functionOf(call, where)
+      return new ToolUseBlock({ toolUseId: call.id, name, input: argumentsOf(text) as never })
     }),
   ]
+}
+
+/** @throws OsmosisError for calls of other forms, such as those of custom tools */
+function functionOf(call: ChatToolCall, where: string): ChatToolCall['function'] {
+  const { type, function: called } = call as Partial<ChatToolCall>
+  if (called !== undefined) return called
+  throw new OsmosisError(
+    'invalid_request',
+    `${where} has a tool call of the type ${JSON.stringify(type)}, for which Strands has no form. It takes calls of functions.`,
+  )
 }
 
 /** The arguments of a call in the data set; anything but a JSON object becomes an empty one. */
@@ -139,12 +153,12 @@ type Content = ChatMessage['content']
 function toBlocks(content: Content | undefined, where: string): (TextBlock | ImageBlock)[] {
   if (content === undefined || content === null || content === '') return []
   if (typeof content === 'string') return [new TextBlock(content)]
-  return content.map((part, index) => {
-    if (part.type === 'text') return new TextBlock(part.text ?? '')
-    if (part.type === 'refusal') return new TextBlock(part['refusal'] as string)
-    const image = part.type === 'image_url' ? addressOf(part['image_url']) : undefined
+  return content.map((part: ChatContentPart | null, index) => {
+    if (part?.type === 'text') return new TextBlock(part.text ?? '')
+    if (part?.type === 'refusal') return new TextBlock(part['refusal'] as string)
+    const image = part?.type === 'image_url' ? addressOf(part['image_url']) : undefined
     if (image === undefined)
-      throw unsupported(`${where}.content[${index}]`, part.type, 'text, image_url with a url')
+      throw unsupported(`${where}.content[${index}]`, part?.type, 'text, image_url with a url')
     return imageBlock(image)
   })
 }
@@ -157,9 +171,9 @@ function toBlocks(content: Content | undefined, where: string): (TextBlock | Ima
 function joinedText(content: Content | undefined, where: string): string {
   if (typeof content === 'string') return content
   return (content ?? [])
-    .map(({ type, text }, index) => {
-      if (type === 'text') return text ?? ''
-      throw unsupported(`${where}.content[${index}]`, type, 'text')
+    .map((part: ChatContentPart | null, index) => {
+      if (part?.type === 'text') return part.text ?? ''
+      throw unsupported(`${where}.content[${index}]`, part?.type, 'text')
     })
     .join('')
 }
@@ -182,7 +196,7 @@ function imageFormat(url: string): ImageFormat {
   return format === 'gif' || format === 'webp' ? format : 'png'
 }
 
-function unsupported(where: string, type: string, supported: string): OsmosisError {
+function unsupported(where: string, type: string | undefined, supported: string): OsmosisError {
   return new OsmosisError(
     'invalid_request',
     `${where} is a part of type ${JSON.stringify(type)}, for which Strands has no form. Parts it takes there: ${supported}.`,

@@ -150,6 +150,11 @@ describe.each(['messages', 'input'] as const)('a prompt given as %s', (way) => {
       { role: 'user', content: [{ type: 'image_url' }] },
       /^messages\[1\]\.content\[0\] is a part of type "image_url".* image_url with a url/,
     ],
+    [{ role: 'user', content: [null] }, /^messages\[1\]\.content\[0\] is a part of type undefined/],
+    [
+      { role: 'assistant', content: null, tool_calls: [{ id: 'c', type: 'custom', custom: {} }] },
+      /^messages\[1\] has a tool call of the type "custom"/,
+    ],
     [{ role: 'critic', content: 'x' }, /^messages\[1\] has the role "critic"/],
     [{ role: 'tool', content: 'x' }, /^messages\[1\] is a tool message without a tool_call_id/],
   ])('is refused where Strands has no form for it: %j', async (message, expected) => {
