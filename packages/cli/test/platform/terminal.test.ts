@@ -3,6 +3,7 @@ import { temporaryFolder } from '../osmosis.ts'
 import { startInTerminal, type TerminalSession } from '../pseudo-terminal.ts'
 
 import { platformUser, type PlatformUser } from './on-platform.ts'
+import { author, entrypoint } from './submitted.ts'
 
 /** Runs a command where the user is, without a browser that would open. */
 function inTerminal({ env, workspace }: PlatformUser, words: string): TerminalSession {
@@ -77,6 +78,20 @@ it.each(['\r', '\u0004'])(
     expect(user.platform.secrets).toEqual([])
   },
 )
+
+it('no run is submitted with a secret without a value', { tags: 'slow' }, async () => {
+  const user = await author(entrypoint, ['SEARCH_API_KEY'])
+  const words = ['eval', 'submit', 'configs/eval/echo.toml', '--yes']
+  const session = startInTerminal(words, { env: user.env, cwd: user.workspace })
+  await session.until('Value of SEARCH_API_KEY: ')
+  session.type('\r')
+  const { code, rest } = await session.ended
+  expect([code, rest]).toEqual([
+    2,
+    expect.stringContaining('The value of SEARCH_API_KEY is empty: a secret needs a value.'),
+  ])
+  expect(user.platform.evalRuns.submitted).toEqual([])
+})
 
 it('a secret that is typed is not shown', { tags: 'slow' }, async () => {
   const user = await platformUser()
