@@ -98,10 +98,15 @@ describe('osmosis test of a workflow', () => {
     useProcesses()
     const module = path.join(temporaryFolder(), 'main.ts')
     const echo = path.join(workspace, 'rollouts/echo/main.ts')
-    const waits = "if (process.env['WAITS']) await new Promise((end) => setTimeout(end, 600_000))\n"
+    // The command loads it as well, before the server does.
+    const loaded = JSON.stringify(path.join(path.dirname(module), 'loaded'))
+    const waits = `import { existsSync, writeFileSync } from 'node:fs'
+if (existsSync(${loaded})) await new Promise((end) => setTimeout(end, 600_000))
+writeFileSync(${loaded}, '')
+`
     writeFileSync(module, `export { EchoWorkflow } from '${echo}'\n${waits}`)
     const args = test.map((arg) => (arg.startsWith('rollouts') ? module : arg))
-    const command = start(args, { WAITS: 'yes' })
+    const command = start(args)
     await command.printed(/Testing the workflow/)
     const { code, stderr } = await command.end()
     expect(code).toBe(130)
