@@ -138,6 +138,12 @@ describe('osmosis eval run refuses', () => {
     )
   })
 
+  it('a key in the place of its variable, without showing it', async () => {
+    const refused = await refusal(`${loop} ${endpoint} --api-key-env sk-secret`)
+    expect(refused).toMatch(/^error: --api-key-env, or api_key_env .* has to be the name of an env/)
+    expect(refused).not.toContain('secret')
+  })
+
   it('the flags of the Python command for a second model, and names --models', async () => {
     for (const flag of ['--baseline-model m0', '--baseline-base-url http://127.0.0.1:1/v1']) {
       expect(await refusal(`${loop} ${policy} ${flag}`)).toContain('--models <name>,<name>')

@@ -246,6 +246,11 @@ function keysIn(baseUrl: string): string[] {
 }
 
 function readKey(name: string, environment: NodeJS.ProcessEnv): string {
+  if (!/^[A-Za-z_]\w*$/.test(name)) {
+    throw invalid(
+      '--api-key-env, or api_key_env in osmosis.toml, has to be the name of an environment variable: letters, digits and "_". What it is now is not printed, because it may be a key.',
+    )
+  }
   const key = environment[name]
   if (!key) {
     throw invalid(

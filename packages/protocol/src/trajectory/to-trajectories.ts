@@ -17,6 +17,7 @@ import {
 } from './atif.ts'
 import { toSteps, type ConversationSteps } from './conversation-steps.ts'
 import { instructedSteps } from './instructed-steps.ts'
+import { wrongIdsOf } from './training-sequences.ts'
 import {
   matchReports,
   type ReportedCall,
@@ -250,7 +251,7 @@ function callMetrics(call: PolicyCall, stepReward: number | null = null): Trajec
       // Only where it is not an ordinary call of the agent.
       purpose: call.purpose === 'agent' ? null : call.purpose,
       agent: call.agent,
-      trainable: call.trainable ? null : false,
+      trainable: call.trainable && wrongIdsOf(call) === undefined ? null : false,
       sampling: toFields(call.sampling),
       step_reward: stepReward,
       latency_ms: Math.round(call.durationMs),

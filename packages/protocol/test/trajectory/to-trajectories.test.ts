@@ -26,13 +26,8 @@ describe('the document of a sample', () => {
       },
       {
         finish_reason: 'tool_calls',
-        token_ids: [4, 5],
-        logprobs: {
-          content: [
-            { token: 'a', logprob: -0.5 },
-            { token: 'b', logprob: 0 },
-          ],
-        },
+        token_ids: [4, 5, 6],
+        logprobs: { content: [-0.5, 0, -1].map((logprob) => ({ token: 'a', logprob })) },
       },
     )
     const sample = await conversation(
@@ -73,8 +68,8 @@ describe('the document of a sample', () => {
             completion_tokens: 4,
             cached_tokens: 8,
             prompt_token_ids: [1, 2, 3],
-            completion_token_ids: [4, 5],
-            logprobs: [-0.5, 0],
+            completion_token_ids: [4, 5, 6],
+            logprobs: [-0.5, 0, -1],
             extra: {
               response_id: 'x',
               policy_version: 'policy-7',
@@ -132,6 +127,16 @@ describe('the document of a sample', () => {
         { error: expect.stringContaining('too long'), started_at: expect.any(String) },
       ],
     })
+  })
+
+  it('says of an answer whose token ids are not all of it that it is no training data', async () => {
+    const said = (token_ids: number[]): Record<string, unknown> =>
+      answer({ content: 'a' }, { usage, prompt_token_ids: [1] }, { token_ids })
+    // The token that ends an answer may be counted and not listed.
+    const sample = await conversation([said([4, 5, 6]), said([4, 5])], [[user('q2')]])
+    const { steps } = documentOf(ended({ samples: samples(sample) }))
+    const answers = steps.filter(({ source }) => source === 'agent')
+    expect(answers.map(({ metrics }) => metrics?.extra?.['trainable'])).toEqual([undefined, false])
   })
 
   it('says from which message on a call rewrote the history', async () => {
