@@ -120,8 +120,10 @@ const statusOf: Partial<Record<OsmosisErrorCode, number>> = {
 function refusalResponse(error: unknown): Response | undefined {
   if (!isOsmosisError(error)) return undefined
   const { code, message, endpointCode, endpointType } = error
-  const status = error.status ?? statusOf[code]
-  if (status === undefined) return undefined
+  const answered = error.status ?? statusOf[code]
+  if (answered === undefined) return undefined
+  // A refusal with another status, such as 304, would be none to an SDK, and some of them have no body.
+  const status = answered < 400 ? 502 : answered
   const type = endpointType ?? (status < 500 ? 'invalid_request_error' : 'server_error')
   return Response.json(
     { error: { message, type, code: endpointCode ?? code } },

@@ -37,6 +37,16 @@ async function collectGarbage(): Promise<void> {
 }
 
 describe('the fetch of a policy client', () => {
+  it.each([304, 418])('answers a policy that answers %i with a refusal', async (status) => {
+    const policy = await startPolicyEndpoint((response) => response.writeHead(status).end())
+    const response = await policyFetch(policy.url)(
+      'https://api.example.com/v1/chat/completions',
+      post({ messages }),
+    )
+    expect(response.status).toBe(status < 400 ? 502 : status)
+    expect(await response.json()).toMatchObject({ error: { message: expect.any(String) } })
+  })
+
   it('answers with one JSON object, and passes on no header of the SDK', async () => {
     const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('ok')))
     const response = await policyFetch(policy.url)(
