@@ -139,7 +139,7 @@ export const trajectoryMutations: readonly Mutation[] = [
       ],
       [
         'calls that are no training data look like the others',
-        'trainable: call.trainable ? null : false,',
+        'trainable: call.trainable && wrongIdsOf(call) === undefined ? null : false,',
         '',
       ],
       [
