@@ -199,8 +199,8 @@ export const rewardMutations: readonly Mutation[] = [
   {
     name: 'a failed model call that a tool caught is graded',
     file: 'packages/core/src/sample-registry.ts',
-    from: '      const error = source.unnoticedError?.() ?? this.#failedCallOf(id, source)\n      if (error)',
-    to: '      const error = source.unnoticedError?.()\n      if (error)',
+    from: '      if (failed) throw notRecovered(id, failed)',
+    to: '',
     tests: ['packages/core/test/policy/hidden-failures.test.ts'],
   },
   {

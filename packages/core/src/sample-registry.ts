@@ -158,8 +158,10 @@ export class SampleRegistry {
   throwUnnoticedError(): void {
     if (this.misuse !== undefined) throw this.misuse
     for (const [id, source] of this.#sources) {
-      const error = source.unnoticedError?.() ?? this.#failedCallOf(id, source)
+      const error = source.unnoticedError?.()
       if (error) throw error
+      const failed = this.#failedCallOf(id, source)
+      if (failed) throw notRecovered(id, failed)
     }
     for (const [id, { requiresModelCall }] of this.#sources) {
       const log = this.#logs.get(id)
@@ -236,6 +238,18 @@ function withHistory(
     },
     // Not read, because a getter of the user may throw.
     Object.getOwnPropertyDescriptors(own),
+  )
+}
+
+/** The error of a call that the workflow did not end with. */
+function notRecovered(sampleId: string, failed: Error): Error {
+  if (!isOsmosisError(failed)) return failed
+  const { code, message, status, endpointMessage, endpointCode, endpointType } = failed
+  const said = { endpointMessage, endpointCode, endpointType }
+  return new OsmosisError(
+    code,
+    `${message} The workflow returned all the same, but the agent of the sample "${sampleId}" has not recovered from this failed call.`,
+    { cause: failed, ...said, ...(status === undefined ? {} : { status }) },
   )
 }
 

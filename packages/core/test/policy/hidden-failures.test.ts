@@ -148,6 +148,16 @@ test.each(cases)('$what: the rollout fails: $fails', async ({ replies, run, fail
   expect(server.requests.length).toBeLessThanOrEqual(replies.length)
 })
 
+test('the failure says whose call failed, and that the workflow went on', async () => {
+  await using server = await startPolicyServer([refused])
+  const { workflow } = await execute(server, async () =>
+    ask(requireRolloutContext('The test').registerPolicySample('solver'), [user('go')]),
+  )
+  expect(workflow.failure?.message).toMatch(
+    /answered 400: .* The workflow returned all the same, but the agent of the sample "solver" has not recovered from this failed call\.$/,
+  )
+})
+
 test('an answer to a call that began before the failure does not make up for it', async () => {
   await using server = await startPolicyServer([fault.on('late', { delayMs: 200 }), refused])
   const { workflow } = await execute(server, async () => {
