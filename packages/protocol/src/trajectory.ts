@@ -21,6 +21,7 @@ export {
   type TrajectoryReport,
 } from './trajectory/trajectory-report.ts'
 export {
+  rolloutFolderName,
   writeTrajectories,
   type WriteTrajectoriesOptions,
 } from './trajectory/write-trajectories.ts'

@@ -55,7 +55,7 @@ export async function writeTrajectories(
 
 /** Refuses a link, which another user may have put there. */
 async function rolloutFolder(root: string, rolloutId: string): Promise<string> {
-  const folder = path.join(root, folderName(rolloutId))
+  const folder = path.join(root, rolloutFolderName(rolloutId))
   await mkdir(folder, { recursive: true })
   if ((await lstat(folder)).isDirectory()) return folder
   throw new OsmosisError(
@@ -64,8 +64,11 @@ async function rolloutFolder(root: string, rolloutId: string): Promise<string> {
   )
 }
 
-/** The id where it can be the name of a folder, else what of it can, with a digest: two rollouts never share a folder. */
-function folderName(rolloutId: string): string {
+/**
+ * The name of a rollout's folder: its id where that can be the name of a folder, else what of it can, with a digest. Two rollouts
+ * never share a folder.
+ */
+export function rolloutFolderName(rolloutId: string): string {
   if (isPathSegment(rolloutId) && rolloutId.length <= longestFileName) return rolloutId
   return `${safeName(rolloutId)}-${hash('sha256', rolloutId, 'hex').slice(0, 16)}`
 }

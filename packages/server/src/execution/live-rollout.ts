@@ -13,13 +13,15 @@ import {
   type ModelCallGates,
   type RolloutRequest,
 } from '@osmosis/protocol'
+import { rolloutFolderName } from '@osmosis/protocol/trajectory'
+
 import type { Deadline } from './deadline.ts'
 import { nothingReturned, type RunOutput } from './run-output.ts'
 import { WorkFolder } from './work-folder.ts'
 
 /**
- * The folder for files of a rollout, `<root>/<rolloutId>/artifacts`. It is created on first access,
- * because most rollouts store no files. Null when it cannot be created: that must not fail a rollout.
+ * The folder for files of a rollout, `<root>/<rolloutId>/artifacts`, named as the folder of its trajectories is. It is created on
+ * first access, because most rollouts store no files. Null when it cannot be created: that must not fail a rollout.
  */
 export class ArtifactsFolder {
   readonly #root: string
@@ -34,7 +36,7 @@ export class ArtifactsFolder {
   get path(): string | null {
     if (this.#created !== undefined) return this.#created
     try {
-      const folder = path.join(this.#root, this.#rolloutId, 'artifacts')
+      const folder = path.join(this.#root, rolloutFolderName(this.#rolloutId), 'artifacts')
       mkdirSync(folder, { recursive: true })
       this.#created = folder
     } catch {

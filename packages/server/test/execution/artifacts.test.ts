@@ -30,6 +30,24 @@ it('gives the workflow and the grader the same folder, which is created on first
   expect(existsSync(path.join(artifactRoot, 'needs-none'))).toBe(false)
 })
 
+it('has a folder of its own also for an id that no folder can have', async () => {
+  const artifactRoot = await temporaryFolder()
+  const seen: (string | null)[] = []
+  const backend = new LocalBackend({
+    artifactRoot,
+    workflow: workflow((ctx) => {
+      seen.push(ctx.artifactsDir)
+    }),
+  })
+  for (const rolloutId of ['r'.repeat(256), `${'r'.repeat(255)}s`, '../a', '..']) {
+    await run(backend, { rolloutId, grade: false })
+  }
+  const places = seen.map((folder) => path.relative(artifactRoot, String(folder)).split(path.sep))
+  expect(places).toEqual(Array.from({ length: 4 }, () => [expect.any(String), 'artifacts']))
+  expect(new Set(seen).size).toBe(4)
+  expect(places.flat()).not.toContain('..')
+})
+
 it('keeps the folder in copies of the workflow input', async () => {
   const artifactRoot = await temporaryFolder()
   const seen: (string | null)[] = []
