@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFileSync, existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
+import { appendFileSync, existsSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { onlyIf, temporaryFolder, runs } from '../../../test/kit/index.ts'
@@ -183,6 +183,49 @@ it('continues from an older checkpoint with a warning when the last one is damag
   const again = new CountingLearner()
   await train({ ...options, learner: again, steps: 5 })
   expect(again.updates).toHaveLength(5)
+})
+
+/** Whose saved states differ each time, as those of a service do. */
+class NamingLearner extends CountingLearner {
+  #saves = 0
+
+  override async save(folder: string): Promise<void> {
+    await super.save(folder)
+    writeFileSync(path.join(folder, 'name'), `${process.pid}-${(this.#saves += 1)}-${this.version}`)
+  }
+}
+
+it.each(['damaged', 'removed'])(
+  'a state that is saved again because it was %s can be the best',
+  async (what) => {
+    const first = new NamingLearner()
+    const options = await training({ learner: first, steps: 3, keepCheckpoints: 1 })
+    const rollouts = (learner: KnownLearner): OpenRollouts =>
+      quickRollouts(({ row, attempt }) => (row === 2 ? learner.version : attempt))
+    const evaluated = { ...options, heldOut: [knownRow(2)], heldOutAttempts: 1 }
+    await train({ ...evaluated, rollouts: rollouts(first) })
+    const folder = path.join(options.folder, 'checkpoints', 'step-0003')
+    if (what === 'damaged') appendFileSync(path.join(folder, 'version'), '0')
+    else rmSync(folder, { recursive: true })
+
+    const warnings: string[] = []
+    const learner = new NamingLearner()
+    const onWarning = (message: string): void => void warnings.push(message)
+    const again = { ...evaluated, learner, rollouts: rollouts(learner), onWarning }
+    const { best } = await train(again)
+    expect(warnings).toHaveLength(what === 'damaged' ? 1 : 0)
+    expect(best).toMatchObject({ step: 3, version: 3 })
+  },
+)
+
+it('a state that is saved again is not removed with those that are old', async () => {
+  // All versions get the same rewards, so that the start is the best.
+  const options = await training({ learner: new NamingLearner(), steps: 3, keepCheckpoints: 1 })
+  await train(options)
+  const folder = path.join(options.folder, 'checkpoints', 'step-0003')
+  rmSync(folder, { recursive: true })
+  await train({ ...options, learner: new NamingLearner() })
+  expect(checkpointsIn(options.folder)).toEqual(['step-0000', 'step-0003'])
 })
 
 const posix = onlyIf(process.platform !== 'win32', 'a POSIX shell')

@@ -34,8 +34,10 @@ export class TrainingJournal {
     return this.#records.filter((record) => record.kind === 'evaluation')
   }
 
+  /** One for each folder: a state that was damaged or removed is saved there again. */
   get checkpoints(): readonly CheckpointRecord[] {
-    return this.#records.filter((record) => record.kind === 'checkpoint')
+    const all = this.#records.filter((record) => record.kind === 'checkpoint')
+    return [...new Map(all.map((checkpoint) => [checkpoint.folder, checkpoint])).values()]
   }
 
   /** Resolves when the record is on the disk. */
