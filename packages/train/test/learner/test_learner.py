@@ -1,7 +1,9 @@
 """Tests of learner.py with the tiny policy: python3 test_learner.py"""
 import http.client
 import json
+import resource
 import signal
+import socket
 import time
 import unittest
 from argparse import Namespace
@@ -140,6 +142,16 @@ class Answers(WithPolicy):
         connection.close()
         self.wait_until_busy(learner, False)  # the answer to its end would take minutes
         learner.chat([question(1)], max_tokens=1)
+
+    def test_more_than_a_thousand_connections_are_served(self):
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        learner = start("slow_policy.py:SlowPolicy")
+        self.addCleanup(learner.close)
+        for _ in range(1100):
+            idle = socket.create_connection(learner.address.split(":"))
+            self.addCleanup(idle.close)
+        learner.chat([question(1)], max_tokens=4)  # takes so long that the learner looks whether the client is still there
 
     def wait_until_busy(self, learner, busy):
         deadline = time.monotonic() + 60
