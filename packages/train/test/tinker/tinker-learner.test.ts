@@ -209,6 +209,13 @@ it('splits what is too large for one request, and steps once', async () => {
   expect(JSON.stringify(parts[0]).length).toBeLessThan(5_000_000)
 })
 
+it('estimates the entropy from the tokens that it trains alone', async () => {
+  const learner = await opened(await startedService())
+  // What was sampled first was cut off, and is masked.
+  const cut: BatchSequence = { ...sequence, logprobs: [0, -7, -8, 0, -1, -2] }
+  expect(await learner.update(batchOf(cut), anyDrift)).toMatchObject({ tokens: 2, entropy: 1.5 })
+})
+
 it('refuses an update whose logprobs are not those of the service', async () => {
   const service = await startedService()
   const learner = await opened(service)

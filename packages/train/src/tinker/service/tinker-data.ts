@@ -130,6 +130,6 @@ export function* inParts(data: readonly Datum[]): Generator<Datum[]> {
   if (part.length > 0) yield part
 }
 
-export function sum<T>(items: readonly T[], value: (item: T) => number): number {
-  return items.reduce((total, item) => total + value(item), 0)
+export function sum<T>(items: readonly T[], value: (item: T, at: number) => number): number {
+  return items.reduce((total, item, at) => total + value(item, at), 0)
 }

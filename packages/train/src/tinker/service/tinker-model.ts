@@ -171,12 +171,14 @@ export class TinkerModel {
     this.version += 1
     await this.#publish()
     const tokens = sum(batch.sequences, ({ mask }) => sampledIn(mask))
-    const surprise = sum(batch.sequences, ({ logprobs }) => -sum(logprobs, (logprob) => logprob))
+    const surprise = sum(batch.sequences, ({ logprobs, mask }) =>
+      sum(mask, (one, at) => -one * (logprobs[at] ?? 0)),
+    )
     return {
       loss: null,
       driftMean: first?.mean ?? null,
       driftMax: first?.max ?? null,
-      // The mean of −log p over what was sampled estimates it.
+      // The mean of −log p over the sampled tokens that are trained estimates it.
       entropy: surprise / Math.max(1, tokens),
       clipFraction: null,
       kl: null,
