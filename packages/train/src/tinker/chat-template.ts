@@ -75,6 +75,8 @@ export class ChatTemplate {
 
   /** With special tokens, which tool calls are made of. */
   decode(ids: readonly number[]): string {
+    // The tokenizer refuses an empty list.
+    if (ids.length === 0) return ''
     const options = { skip_special_tokens: false, clean_up_tokenization_spaces: false }
     return this.#tokenizer.decode([...ids], options)
   }

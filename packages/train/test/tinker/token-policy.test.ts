@@ -142,6 +142,14 @@ it('accepts settings that change nothing', async () => {
   expect(requests[0]?.maxTokens).toBe(48 - (requests[0]?.prompt.length ?? 0))
 })
 
+it('gives an answer that has no text', async () => {
+  const { policy } = await scripted([end])
+  const { choices } = await completion(await complete(policy, { messages: [user] }))
+  expect(choices).toMatchObject([
+    { finish_reason: 'stop', message: { content: '' }, token_ids: [end] },
+  ])
+})
+
 it('without tools to choose from, what the model wrote is text', async () => {
   const { policy, requests } = await scripted([call, end], [call, end])
   const offered = await completion(await complete(policy, { messages: [user] }))
