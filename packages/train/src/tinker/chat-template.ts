@@ -222,7 +222,8 @@ function toTemplate({ content, tool_calls: calls, ...message }: ChatMessage): un
   return {
     ...message,
     content: typeof content === 'string' ? content : textOf(content),
-    ...(calls === undefined
+    // Null where a client writes all fields of a message.
+    ...(calls == null
       ? {}
       : {
           tool_calls: calls.map(({ function: called, ...call }) => {

@@ -132,8 +132,8 @@ function continues(known: readonly ChatMessage[], messages: readonly ChatMessage
 
 /** What has to be equal for two messages to be the same turn. Thinking may be left out of an echo. */
 function sameTurn(message: ChatMessage | undefined): string {
-  const { role, content, tool_calls: calls = [], tool_call_id: id } = message ?? { role: '' }
-  const called = calls.map(({ function: { name, arguments: args } }) => [name, args])
+  const { role, content, tool_calls: calls, tool_call_id: id } = message ?? { role: '' }
+  const called = (calls ?? []).map(({ function: { name, arguments: args } }) => [name, args])
   return JSON.stringify([role, content ?? '', called, role === 'tool' ? id : null])
 }
 
@@ -229,7 +229,8 @@ function settingsOf(
   prompt: readonly number[],
   { maxLength }: TokenPolicyOptions,
 ): { readonly maxTokens: number; readonly seed: number | undefined } {
-  const { temperature, seed, stop, n = 1 } = body
+  const { temperature, seed, stop } = body
+  const n = body['n'] ?? 1
   if (typeof temperature === 'number' && temperature !== 1) {
     throw new OsmosisError(
       'invalid_request',

@@ -150,6 +150,18 @@ it('gives an answer that has no text', async () => {
   ])
 })
 
+it('takes null for a field that is not set, in messages and beside them', async () => {
+  const { policy, requests } = await scripted([letterA, end], [letterB, end], [letterB, end])
+  const first = await completion(await complete(policy, { messages: [user] }))
+  const said = first.choices[0]?.message as ChatMessage
+  const nulls = { tool_calls: null, function_call: null, refusal: null }
+  const messages = [user, said, user].map((message) => ({ ...nulls, ...message }))
+  const settings = { n: null, stop: null, temperature: null, max_tokens: null, tools: null }
+  await completion(await complete(policy, { messages, ...settings }))
+  await completion(await complete(policy, { messages: [user, said, user] }, 'other'))
+  expect(requests[1]).toEqual(requests[2])
+})
+
 it('without tools to choose from, what the model wrote is text', async () => {
   const { policy, requests } = await scripted([call, end], [call, end])
   const offered = await completion(await complete(policy, { messages: [user] }))
