@@ -39,20 +39,22 @@ interface KnownConversation {
   readonly ids: readonly number[]
 }
 
-/** Rollouts whose conversations are remembered. */
-const mostRollouts = 10_000
+/** Samples of rollouts whose conversations are remembered, for each of two versions. */
+const mostSamples = 10_000
 
 /** Chat completions over a service that samples tokens: rendering, tool calls and token ids are added here. */
 export function tokenPolicy(options: TokenPolicyOptions): PolicyModel {
-  const known = new Map<string, KnownConversation[]>()
+  // The samples that were answered since the weights have changed, and those of the version before: the others have ended.
+  let known = new Map<string, KnownConversation[]>()
+  let knownBefore = known
+  const versions = new Set<string>()
 
   function promptOf(
     request: PolicyRequest,
     messages: readonly ChatMessage[],
     tools: readonly unknown[],
   ): number[] {
-    const own = known.get(keyOf(request)) ?? []
-    const before = own
+    const before = knownOf(keyOf(request))
       .filter((one) => continues(one.messages, messages))
       .toSorted((a, b) => b.messages.length - a.messages.length)[0]
     options.template.assertReached(messages, tools, before?.messages.length)
@@ -60,13 +62,26 @@ export function tokenPolicy(options: TokenPolicyOptions): PolicyModel {
     return continued ?? options.template.encode(options.template.text(messages, tools, true))
   }
 
-  function remember(request: PolicyRequest, conversation: KnownConversation): void {
+  function knownOf(key: string): readonly KnownConversation[] {
+    return known.get(key) ?? knownBefore.get(key) ?? []
+  }
+
+  function remember(
+    request: PolicyRequest,
+    conversation: KnownConversation,
+    version: string,
+  ): void {
+    if (!versions.has(version)) {
+      versions.add(version)
+      knownBefore = known
+      known = new Map()
+    }
     const key = keyOf(request)
-    const own = known.get(key) ?? []
+    const own = knownOf(key)
     known.delete(key)
     known.set(key, [...own, conversation])
     const [oldest] = known.keys()
-    if (known.size > mostRollouts && oldest !== undefined) known.delete(oldest)
+    if (known.size > mostSamples && oldest !== undefined) known.delete(oldest)
   }
 
   async function complete(request: PolicyRequest): Promise<ChatCompletion> {
@@ -83,10 +98,8 @@ export function tokenPolicy(options: TokenPolicyOptions): PolicyModel {
     const isOpened = template.decode(prompt.slice(-4)).trimEnd().endsWith('<think>')
     const answer = isOpened ? `<think>${text}` : text
     const message = options.readAnswer(answer, tools)
-    remember(request, {
-      messages: [...messages, message],
-      ids: [...prompt, ...sampled.ids],
-    })
+    const conversation = { messages: [...messages, message], ids: [...prompt, ...sampled.ids] }
+    remember(request, conversation, sampled.model)
     return toCompletion({ prompt, sampled, message, isCut })
   }
 

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 
 import { tokenModelFolder } from '../../../../test/kit/index.ts'
 import type { ChatCompletion, ChatMessage } from '@osmosis/core/policy'
@@ -21,9 +22,13 @@ interface SampleRequest {
 }
 
 /** A policy that gives these answers, and the requests that it received. */
-async function scripted(
-  ...answers: readonly (readonly number[])[]
-): Promise<{ policy: PolicyModel; requests: SampleRequest[]; template: ChatTemplate }> {
+async function scripted(...answers: readonly (readonly number[])[]): Promise<{
+  policy: PolicyModel
+  requests: SampleRequest[]
+  template: ChatTemplate
+  weights: { version: number }
+}> {
+  const weights = { version: 3 }
   const template = new ChatTemplate(await tokenModelFolder())
   const requests: SampleRequest[] = []
   const policy = tokenPolicy({
@@ -34,10 +39,10 @@ async function scripted(
     sample: async (prompt, { maxTokens }) => {
       const ids = answers[requests.length] ?? [end]
       requests.push({ prompt, maxTokens })
-      return { ids, logprobs: ids.map((_, at) => 0 - at), model: 'policy-3' }
+      return { ids, logprobs: ids.map((_, at) => 0 - at), model: `policy-${weights.version}` }
     },
   })
-  return { policy, requests, template }
+  return { policy, requests, template, weights }
 }
 
 async function complete(
@@ -104,6 +109,22 @@ it('continues a conversation with the ids that were sampled', async () => {
   // Another rollout has not had that conversation: it is rendered.
   await complete(policy, { messages }, 'other')
   expect(requests[2]?.prompt).not.toEqual(two?.prompt)
+})
+
+it('knows the conversations of two versions, so that not all stay in memory', async () => {
+  const { policy, requests, weights } = await scripted([call, letterA])
+  const first = await completion(await complete(policy, { messages: [user] }))
+  const said = first.choices[0]?.message as ChatMessage
+  const [toolCall] = said.tool_calls ?? []
+  const result: ChatMessage = { role: 'tool', tool_call_id: toolCall?.id ?? '', content: 'ab' }
+  const isContinued = async (): Promise<boolean> => {
+    await completion(await complete(policy, { messages: [user, said, result] }))
+    const beginning = [...(requests[0]?.prompt ?? []), call, letterA]
+    return isDeepStrictEqual(requests.at(-1)?.prompt.slice(0, beginning.length), beginning)
+  }
+  for (weights.version of [4, 5]) expect(await isContinued()).toBe(true)
+  for (weights.version of [6, 7]) await complete(policy, { messages: [user] }, 'other')
+  expect(await isContinued()).toBe(false)
 })
 
 it.each<[settings: object, message: string]>([
