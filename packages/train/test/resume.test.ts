@@ -1,6 +1,14 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFileSync, existsSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import path from 'node:path'
 
 import { onlyIf, temporaryFolder, runs } from '../../../test/kit/index.ts'
@@ -226,6 +234,24 @@ it('a state that is saved again is not removed with those that are old', async (
   rmSync(folder, { recursive: true })
   await train({ ...options, learner: new NamingLearner() })
   expect(checkpointsIn(options.folder)).toEqual(['step-0000', 'step-0003'])
+})
+
+it('what a kill left of a state that was being saved is removed', async () => {
+  const options = await training({ learner: new CountingLearner(), steps: 1 })
+  await train(options)
+  const checkpoints = path.join(options.folder, 'checkpoints')
+  const left = ['step-0001.0a1b2c3d.partial', 'step-0002.tmp', 'step-0001.mine.partial']
+  for (const name of left) {
+    mkdirSync(path.join(checkpoints, name))
+    writeFileSync(path.join(checkpoints, name, 'state.pt'), '')
+  }
+  await train({ ...options, learner: new CountingLearner() })
+  // What somebody else named stays.
+  expect(checkpointsIn(options.folder)).toEqual([
+    'step-0000',
+    'step-0001',
+    'step-0001.mine.partial',
+  ])
 })
 
 const posix = onlyIf(process.platform !== 'win32', 'a POSIX shell')

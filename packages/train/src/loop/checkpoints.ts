@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { mkdir, rename, rm } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
@@ -13,6 +13,9 @@ import type { TrainingJournal } from './training-journal.ts'
 
 /** What the error of a full disk says. */
 export const fullDiskAdvice = 'Free some space, and continue with the training.'
+
+/** How the learners of this package name a folder until it is whole. */
+const unfinished = /^step-\d+\.(?:[\da-f]{8}\.partial|tmp)$/
 
 /** Options of {@link Checkpoints}. */
 export interface CheckpointsOptions {
@@ -65,6 +68,7 @@ export class Checkpoints {
    */
   async restore(): Promise<number> {
     const { journal, learner, onWarning, folder: training } = this.#options
+    await this.#removeUnfinished()
     for (const checkpoint of journal.checkpoints.toReversed()) {
       const { step, version, folder } = checkpoint
       const place = this.#path(folder)
@@ -132,6 +136,15 @@ export class Checkpoints {
       if (best === undefined || reward > (rewards.get(best.version) ?? reward)) best = checkpoint
     }
     return best
+  }
+
+  /** A process that is killed while it saves leaves a folder that no checkpoint names, as large as a checkpoint. */
+  async #removeUnfinished(): Promise<void> {
+    const checkpoints = this.#path('checkpoints')
+    const names = existsSync(checkpoints) ? await readdir(checkpoints) : []
+    for (const name of names.filter((one) => unfinished.test(one))) {
+      await rm(path.join(checkpoints, name), { recursive: true, force: true })
+    }
   }
 
   async #removeOld(): Promise<void> {
