@@ -63,6 +63,8 @@ export class WorkerRecord {
   readonly #lock: FolderLock
   /** Positions of rows, by their key. */
   readonly #rows: Map<string, number>
+  /** Not their number: rows of runs that are missing leave gaps. */
+  #nextRow: number
   /** Numbers of the steps, by version. */
   readonly #numbers: Map<string, number>
   readonly #open = new Map<number, RecordedStep>()
@@ -79,6 +81,7 @@ export class WorkerRecord {
     this.#options = options
     this.#lock = lock
     this.#rows = known.rows
+    this.#nextRow = [...known.rows.values()].reduce((most, row) => Math.max(most, row + 1), 0)
     this.#numbers = known.numbers
     this.#records = known.records
     this.#journal = openTrainingJournal(options.folder, lock, ({ message }) =>
@@ -217,8 +220,9 @@ export class WorkerRecord {
       otherColumns: {},
     }
     const stored = recordedRow(given)
-    const position = this.#rows.get(stored.key) ?? this.#rows.size
+    const position = this.#rows.get(stored.key) ?? this.#nextRow
     this.#rows.set(stored.key, position)
+    this.#nextRow = Math.max(this.#nextRow, position + 1)
     return {
       given: { ...given, sourceRowIndex: position },
       stored: { ...stored, source_row: position },

@@ -186,3 +186,15 @@ it('a step that is missing does not make another version one with a later step',
   expect(third.sortedEvents.map(({ versions }) => versions)).toEqual([['policy-2']])
   expect(fourth.sortedEvents.map(({ versions }) => versions)).toEqual([['policy-3']])
 })
+
+it('a step that is missing does not make another row one of a later step', async () => {
+  const folder = await temporaryFolder()
+  await recorded(folder, [
+    { prompt: 'a', version: 0, reward: 1 },
+    { prompt: 'b', version: 1, reward: 1 },
+  ])
+  await rm(path.join(trainingRuns(folder), 'step-0001'), { recursive: true })
+  await recorded(folder, [{ prompt: 'c', version: 1, reward: 0 }])
+  const { manifest } = await openRun(path.join(trainingRuns(folder), 'step-0002'))
+  expect(manifest.rows.map(({ source_row: row }) => row)).toEqual([1, 2])
+})
