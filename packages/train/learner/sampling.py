@@ -79,9 +79,11 @@ class Sampler(threading.Thread):
                 with self.lock:
                     self.sample()
             except Exception as error:
+                # Not those that ended just before it.
                 for request in self.live:
-                    request.error = error
-                    request.done.set()
+                    if not request.done.is_set():
+                        request.error = error
+                        request.done.set()
             self.live = []
             while self.lock.wanted:
                 time.sleep(0.001)

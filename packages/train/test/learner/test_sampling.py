@@ -130,6 +130,28 @@ class Sampling(unittest.TestCase):
         for batch, most_tokens in (64, 10**6), (64, 1500), (7, 10**6), (1, 10**6):
             self.assertEqual(sample(batch, most_tokens), together)
 
+    def test_an_answer_that_has_ended_does_not_fail_with_the_next_one(self):
+        policy, passes = tiny_policy(True), []
+        hidden = policy.hidden
+
+        def fail_at_second(*parts):
+            passes.append(parts)
+            if len(passes) == 2:
+                raise MemoryError
+            return hidden(*parts)
+
+        policy.hidden = fail_at_second
+        prompt = policy.encode(policy.render([question(1)], [READ_NOTE], True))
+        first, second = requests = [sampling.Request(prompt, 1.0, 1, [], seed) for seed in (1, 2)]
+        sampler = sampling.Sampler(policy, Namespace(version=0), sampling.Turns(), 2, 10**6, exact=True)
+        with sampler.lock:  # so that both are sampled together
+            for request in requests:
+                sampler.submit(request)
+        self.assertTrue(second.done.wait(60))
+        self.assertIsInstance(second.error, MemoryError)
+        self.assertIsNone(first.error)
+        self.assertEqual((len(first.ids), first.finish is None), (1, False))
+
     def test_a_draw_falls_on_the_first_token_whose_cumulated_probability_exceeds_it(self):
         chance = torch.Generator().manual_seed(1)
         for size in (2, 255, 256, 257, 1000, 50_000):
