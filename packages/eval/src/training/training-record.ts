@@ -307,8 +307,10 @@ async function knownOf(folder: string): Promise<Known> {
   const rows = new Map<string, number>()
   const numbers = new Map<string, number>()
   for (const { name, manifest } of await listRuns(trainingRuns(folder))) {
-    if (manifest === null) continue
-    numbers.set(manifest.inputs.model.name, Number(path.basename(name).replace('step-', '')))
+    const [, number] = /^step-(\d+)$/.exec(name) ?? []
+    // A copy that somebody made beside a run is no step.
+    if (manifest === null || number === undefined) continue
+    numbers.set(manifest.inputs.model.name, Number(number))
     for (const { key, source_row: position } of manifest.rows) rows.set(key, position)
   }
   const steps = readTrainingJournal(folder).filter((record) => record.kind === 'step')

@@ -1,4 +1,4 @@
-import { rm } from 'node:fs/promises'
+import { cp, rm } from 'node:fs/promises'
 import path from 'node:path'
 
 import { requireRolloutContext } from '@osmosis/core'
@@ -197,4 +197,19 @@ it('a step that is missing does not make another row one of a later step', async
   await recorded(folder, [{ prompt: 'c', version: 1, reward: 0 }])
   const { manifest } = await openRun(path.join(trainingRuns(folder), 'step-0002'))
   expect(manifest.rows.map(({ source_row: row }) => row)).toEqual([1, 2])
+})
+
+it('a copy of a run beside it is no step', async () => {
+  const folder = await temporaryFolder()
+  await recorded(folder, [{ version: 0, reward: 1 }])
+  const run = path.join(trainingRuns(folder), 'step-0001')
+  await cp(run, `${run}-copy`, { recursive: true })
+  const steps = await recorded(
+    folder,
+    [0, 1].map((version) => ({ version, reward: 1 })),
+  )
+  expect(steps.map((step) => [step.run, step.rollouts.rollouts])).toEqual([
+    ['step-0001', 2],
+    ['step-0002', 1],
+  ])
 })
