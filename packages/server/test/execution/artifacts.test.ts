@@ -43,8 +43,8 @@ it('has a folder of its own also for an id that no folder can have', async () =>
     await run(backend, { rolloutId, grade: false })
   }
   const places = seen.map((folder) => path.relative(artifactRoot, String(folder)).split(path.sep))
-  expect(places).toEqual(Array.from({ length: 4 }, () => [expect.any(String), 'artifacts']))
-  expect(new Set(seen).size).toBe(4)
+  expect(places.map(([, last, ...more]) => [last, ...more])).toEqual(seen.map(() => ['artifacts']))
+  expect(new Set(places.map(([name]) => name)).size).toBe(4)
   expect(places.flat()).not.toContain('..')
 })
 
