@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { openRunFolder } from '@osmosis/eval'
@@ -127,6 +127,17 @@ describe('what it serves', () => {
     expect(other).toMatchObject({ name: 'other' })
     expect(other).toHaveProperty('problem')
     expect(rest).toEqual([])
+  })
+
+  it('lists the other runs where a file of one cannot be looked at', async () => {
+    const { root, client } = await airlineViewer()
+    mkdirSync(path.join(root, 'looped'))
+    symlinkSync('events.jsonl', path.join(root, 'looped/events.jsonl'))
+    const listed = await client.json<RunListing[]>('/api/runs')
+    expect(listed).toMatchObject([
+      { name: 'airline', state: 'finished' },
+      { name: 'looped', problem: expect.stringContaining('manifest.json') as string },
+    ])
   })
 
   it('gives the columns of a run, and each transcript', async () => {

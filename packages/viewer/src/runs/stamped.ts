@@ -1,9 +1,13 @@
 import { statSync } from 'node:fs'
 
-/** Changes when the file does. */
+/** Changes when the file does. A file that this user may not see has one as well: whoever reads it says what is wrong. */
 export function fileStamp(file: string): string {
-  const found = statSync(file, { throwIfNoEntry: false })
-  return `${found?.ino ?? ''}:${found?.size ?? ''}:${found?.mtimeMs ?? ''}`
+  try {
+    const found = statSync(file, { throwIfNoEntry: false })
+    return `${found?.ino ?? ''}:${found?.size ?? ''}:${found?.mtimeMs ?? ''}`
+  } catch (error) {
+    return String((error as NodeJS.ErrnoException).code)
+  }
 }
 
 /** A value that is read again only when its stamp has changed, or when reading it has failed. */
