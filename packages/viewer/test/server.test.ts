@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { appendFileSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { openRunFolder } from '@osmosis/eval'
+import { lockRun, openRunFolder } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 import { journalEvents, journalLine, temporaryFolder } from '../../../test/kit/index.ts'
 import { startViewer, type Viewer } from '@osmosis/viewer'
@@ -138,6 +140,45 @@ describe('what it serves', () => {
       { name: 'airline', state: 'finished' },
       { name: 'looped', problem: expect.stringContaining('manifest.json') as string },
     ])
+  })
+
+  it('lists a re-grading that was made since the list was read', async () => {
+    const { root, client } = await airlineViewer()
+    expect(await client.json('/api/runs')).toMatchObject([{ name: 'airline', variants: [] }])
+    await (await openRunFolder(path.join(root, 'airline'))).addGrades('strict', [])
+    await expect
+      .poll(() => client.json('/api/runs'))
+      .toMatchObject([{ name: 'airline', variants: ['airline@strict'] }])
+  })
+
+  it('lists a run as running only as long as a process writes to it', async () => {
+    const { root, client } = await airlineViewer()
+    const location = path.join(root, 'airline')
+    const lock = await lockRun(location)
+    const { progress } = await client.json<RunAnswer>('/api/runs/airline')
+    expect(progress.state).toBe('running')
+    expect(await client.json('/api/runs')).toMatchObject([{ state: 'running' }])
+    await lock.release()
+    await expect.poll(() => client.json('/api/runs')).toMatchObject([{ state: 'finished' }])
+  })
+
+  it('lists no run as running whose process was killed', async () => {
+    const { root, client } = await airlineViewer()
+    const code = `import { lockRun } from '@osmosis/eval'
+      await lockRun(process.argv[1])
+      console.log('locked')
+      setInterval(() => {}, 60_000)`
+    const writer = spawn(
+      process.execPath,
+      ['--input-type=module', '-e', code, path.join(root, 'airline')],
+      { cwd: import.meta.dirname, stdio: ['ignore', 'pipe', 'inherit'] },
+    )
+    onTestFinished(() => void writer.kill('SIGKILL'))
+    await once(writer.stdout, 'data')
+    await expect.poll(() => client.json('/api/runs')).toMatchObject([{ state: 'running' }])
+    writer.kill('SIGKILL')
+    await once(writer, 'exit')
+    await expect.poll(() => client.json('/api/runs')).toMatchObject([{ state: 'finished' }])
   })
 
   it('gives the columns of a run, and each transcript', async () => {

@@ -90,6 +90,11 @@ export class OpenRun {
     }
   }
 
+  /** Whether a process writes to the run now. */
+  isWritten(): boolean {
+    return this.#folder.writer() !== null
+  }
+
   async answer(view: RunView): Promise<RunAnswer> {
     const progress = await this.progress(view)
     const document = { ...view.document, running: progress.state === 'running' }
@@ -97,14 +102,15 @@ export class OpenRun {
     return { document, progress, variants: [this.name, ...variants] }
   }
 
-  async progress(view: RunView): Promise<RunProgress> {
+  /** @param isWritten - whether a process writes to the run. Default: as of a moment ago */
+  async progress(view: RunView, isWritten = this.#wasWritten()): Promise<RunProgress> {
     const total = RunView.total(this.manifest)
     const { ended, coverage } = view
     if (coverage !== undefined) {
       const { graded, gradable } = coverage
       return { state: 'graded', ended: graded, total: gradable, reason: null }
     }
-    if (this.#isWritten()) return { state: 'running', ended, total, reason: null }
+    if (isWritten) return { state: 'running', ended, total, reason: null }
     if (ended >= total) return { state: 'finished', ended, total, reason: null }
     return { state: 'incomplete', ended, total, reason: await this.#incompleteReason() }
   }
@@ -262,7 +268,7 @@ export class OpenRun {
 
   async #look(): Promise<void> {
     await this.refresh()
-    const state = this.#isWritten() ? 'running' : 'finished'
+    const state = this.#wasWritten() ? 'running' : 'finished'
     const hasChanged = this.#state !== undefined && this.#state !== state
     this.#state = state
     if (!hasChanged) return
@@ -295,9 +301,9 @@ export class OpenRun {
     return fileStamp(path.join(this.#folder.location, ...names))
   }
 
-  #isWritten(): boolean {
+  #wasWritten(): boolean {
     if (performance.now() >= this.#writer.until) {
-      const isThere = this.#folder.writer() !== null
+      const isThere = this.isWritten()
       this.#writer = { isThere, until: performance.now() + writerMs }
     }
     return this.#writer.isThere

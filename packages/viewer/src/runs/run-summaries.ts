@@ -2,6 +2,7 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { errorMessage } from '@osmosis/core'
+import { ownerOf } from '@osmosis/protocol/files'
 import { findings, gradientShare, meanValue, passRate, RunTable } from '@osmosis/eval/analysis'
 
 import type { RunListing, RunSummary } from '../wire.ts'
@@ -80,7 +81,7 @@ export async function summarize(run: OpenRun, name: string): Promise<RunSummary>
   const found = findings(table)
   return {
     name,
-    ...(await run.progress(view)),
+    ...(await run.progress(view, run.isWritten())),
     model: document.model,
     rollout: document.rollout,
     dataset: document.dataset,
@@ -106,8 +107,11 @@ function costOf(costs: readonly (number | null)[]): number | null {
   return known.length === 0 ? null : known.reduce((sum, cost) => sum + cost, 0)
 }
 
+/** A process that is killed changes no file, so whether one writes to the run is asked. */
 function stampOf(location: string): string {
-  return ['events.jsonl', 'manifest.json', 'notes.jsonl', `../.locks/${path.basename(location)}`]
-    .map((file) => fileStamp(path.join(location, file)))
-    .join(' ')
+  const stamps = ['events.jsonl', 'manifest.json', 'notes.jsonl', 'grades'].map((file) =>
+    fileStamp(path.join(location, file)),
+  )
+  const lock = path.join(location, '../.locks', path.basename(location))
+  return [...stamps, ownerOf(lock) !== undefined].join(' ')
 }
