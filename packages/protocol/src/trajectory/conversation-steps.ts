@@ -1,6 +1,7 @@
 import { isJsonObject } from '@osmosis/core/http'
 
 import { toTelemetryJson } from '../http/telemetry-json.ts'
+import { parsePlainJson } from '../wire/exact-json.ts'
 import type { TrajectoryContent, TrajectoryStep, TrajectoryToolCall } from './atif.ts'
 
 type ContentPart = Exclude<TrajectoryContent, string>[number]
@@ -159,13 +160,13 @@ function toolCalls(value: unknown): { tool_calls?: TrajectoryToolCall[] } {
   return calls.length === 0 ? {} : { tool_calls: calls }
 }
 
-/** The arguments that a policy writes may be anything, even invalid JSON. */
+/** The arguments that a policy writes may be anything, even invalid JSON. A number that would lose digits becomes text. */
 function toArguments(value: unknown): Record<string, unknown> {
   if (!isGiven(value) || value === '') return {}
   if (isJsonObject(value)) return { ...value }
   if (typeof value !== 'string') return { _raw: JSON.stringify(value) }
   try {
-    const parsed: unknown = JSON.parse(value)
+    const parsed = parsePlainJson(value)
     const dropped = new Set<string>()
     if (isJsonObject(parsed)) {
       const plain = toTelemetryJson(parsed, dropped)

@@ -344,6 +344,7 @@ describe('a message', () => {
     [null, {}],
     ['{"a": 1', { _raw: '{"a": 1' }],
     ['[1]', { _raw: '[1]' }],
+    ['{"id": 12345678901234567890}', { id: '12345678901234567890' }],
     [`{"a": ${'['.repeat(5000)}${']'.repeat(5000)}}`, { _raw: expect.any(String) }],
   ])('has tool arguments as an object, whatever the policy wrote: %j', (written, shown) => {
     const message = {
