@@ -66,7 +66,11 @@ export async function appendGrades(
   grades: readonly Grade[],
 ): Promise<void> {
   const file = gradesFile(location, grading)
-  await mkdir(path.dirname(file), { recursive: true, mode: folderMode })
+  try {
+    await mkdir(path.dirname(file), { recursive: true, mode: folderMode })
+  } catch (cause) {
+    throw await storageError(file, cause)
+  }
   await appendLines(file, grades)
 }
 

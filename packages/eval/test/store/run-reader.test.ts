@@ -247,6 +247,18 @@ it('stores re-gradings by name, with the last grade of each item', async () => {
   }
 })
 
+it('says which file of a re-grading cannot be written', async () => {
+  const store = await newRun()
+  await store.close()
+  const reader = await openRun(store.location)
+  await writeFile(path.join(store.location, 'grades'), '')
+  const { code, message } = await osmosisErrorOf(() => reader.addGrades('strict', []))
+  expect(code).toBe('storage_error')
+  expect(message).toContain(
+    `Cannot write to ${path.join(store.location, 'grades', 'strict.jsonl')}: `,
+  )
+})
+
 it('lists the runs of a folder, the newest first, and the problems of others', async () => {
   const outputRoot = await temporaryFolder({
     'older-format/metrics.json': '{}',
