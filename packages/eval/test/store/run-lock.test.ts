@@ -59,6 +59,18 @@ it('commands that start runs concurrently generate different names', async () =>
   await next.lock.release()
 })
 
+it('is free again when the run for which it was reserved cannot be created', async () => {
+  const outputRoot = await temporaryFolder()
+  const { name, lock } = await reserveRun(outputRoot, 'configs/eval/airline.toml')
+  const manifest = madeManifest({ run_name: 'not a name' })
+  expect(await osmosisErrorOf(() => createRun({ outputRoot, manifest, lock }))).toMatchObject({
+    code: 'invalid_config',
+  })
+  const again = await reserveRun(outputRoot, 'configs/eval/airline.toml')
+  expect(again.name).toBe(name)
+  await again.lock.release()
+})
+
 onlyIf(process.platform === 'linux', 'a Linux system').it(
   'is taken over at once, by one of many, when its writer was killed, but not when it is stopped',
   async () => {

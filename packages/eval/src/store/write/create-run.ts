@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import { syncFolder, type FolderLock } from '@osmosis/protocol/files'
 
 import type { RunManifest } from '../../analysis/records/run-manifest.ts'
@@ -44,12 +44,13 @@ const defaultSnapshotIntervalMs = 2000
  */
 export async function createRun(options: CreateRunOptions): Promise<RunStore> {
   const { outputRoot, manifest, snapshotIntervalMs } = options
-  assertRunName(manifest.run_name)
   const location = path.resolve(outputRoot, manifest.run_name)
   try {
+    assertRunName(manifest.run_name)
     await createOutputFolder(outputRoot)
   } catch (cause) {
-    throw notCreated(location, cause)
+    await options.lock?.release()
+    throw isOsmosisError(cause) ? cause : notCreated(location, cause)
   }
   const lock = options.lock ?? (await lockRun(location))
   try {
