@@ -72,8 +72,11 @@ export function generateRunName(configFile: string, taken: Iterable<string>): st
     .slice(0, maxStemLength)
     .replaceAll(/^[^A-Za-z0-9]+|-+$/g, '')
   const start = `${stem || 'eval'}-`
+  // Some file systems take names that differ in case for one.
   const numbers = Array.from(taken, (name) =>
-    name.startsWith(start) ? /^(\d+)(?:\.\d+)?$/.exec(name.slice(start.length))?.[1] : undefined,
+    name.toLowerCase().startsWith(start.toLowerCase())
+      ? /^(\d+)(?:\.\d+)?$/.exec(name.slice(start.length))?.[1]
+      : undefined,
   )
   return `${start}${Math.max(0, ...numbers.map(Number).filter(Number.isSafeInteger)) + 1}`
 }
