@@ -180,6 +180,19 @@ describe('the figures of a run', () => {
       }),
     )
   })
+
+  it('have no metric of a rollout that was removed from all of them', () => {
+    const events = [
+      madeEvent(0, 0, { metrics: { words: 3, polite: 1 } }),
+      madeEvent(0, 1, { metrics: { words: 5 } }),
+      madeEvent(0, 2, { status: 'skipped', reward: null, metrics: { words: 100, polite: 0 } }),
+    ]
+    const table = new RunTable(toRunDocument(manifestOf(1, { n: 3 }), events))
+    const figures = reportFigures(table, runStatistics(table))
+    expect(figures.find(({ key }) => key === 'metrics')?.notes).toEqual([
+      'words 4, polite 1 (of 1)',
+    ])
+  })
 })
 
 describe('figures of attempts', () => {

@@ -196,11 +196,11 @@ function behaviourFigures({
 }
 
 /** Means of the grader's metrics. */
-function metricsFigure({ size, document }: RunTable): ReportFigure[] {
+function metricsFigure({ counted, document }: RunTable): ReportFigure[] {
   const means = Object.entries(document.columns.metrics).flatMap(([name, column]) => {
-    const known = column.filter((value) => typeof value === 'number')
+    const known = counted.flatMap((item) => column[item] ?? [])
     if (known.length === 0) return []
-    const of = known.length === size ? '' : ` (of ${formatCount(known.length)})`
+    const of = known.length === counted.length ? '' : ` (of ${formatCount(known.length)})`
     return [`${name} ${formatReward(sumOf(known) / known.length)}${of}`]
   })
   if (means.length === 0) return []
