@@ -1,3 +1,4 @@
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { lockRun, openRunFolder, trainingLock } from '@osmosis/eval'
@@ -5,9 +6,11 @@ import { startViewer, type Viewer } from '@osmosis/viewer'
 import type { Page } from 'playwright-core'
 import { expect, onTestFinished } from 'vitest'
 
+import { journalEvents, journalLine } from '../../../test/kit/index.ts'
 import { withBrowser } from './browser.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import { writeTraining } from './synthetic/training.ts'
+import { ViewerClient } from './viewer-client.ts'
 import { filter, go, lines, press, ViewerInBrowser } from './viewer-in-browser.ts'
 
 const { describe, it } = withBrowser
@@ -15,6 +18,7 @@ const { describe, it } = withBrowser
 const inBrowser = ViewerInBrowser.forTests(async (root, trainings) => {
   writeAirlineRun(root, { name: 'noted', rows: 4, attempts: 2 })
   writeAirlineRun(root, { name: 'live', rows: 8, attempts: 2, ended: 9 })
+  writeAirlineRun(root, { name: 'grown', rows: 8, attempts: 2, ended: 9 })
   await writeTraining(trainings, {
     name: 'half',
     steps: 2,
@@ -102,6 +106,38 @@ describe('a server that ends', { tags: 'slow' }, () => {
     await page.locator('.state.running').waitFor()
     expect(await notice(page).count()).toBe(0)
     expect(page.url()).not.toContain('token')
+  })
+})
+
+describe('a run that is read again', () => {
+  it('has the rollout that ends after its answer was made and before the page has it', async () => {
+    const [manifest, journal] = ['manifest.json', 'events.jsonl'].map((file) =>
+      path.join(inBrowser.root, 'grown', file),
+    ) as [string, string]
+    const { page, problems } = await inBrowser.open('#/run/grown')
+    await expect.poll(() => lines(page).count()).toBe(9)
+    const stop = new AbortController()
+    onTestFinished(() => stop.abort())
+    const updates = await new ViewerClient(inBrowser.viewer.url).updates('grown', stop.signal)
+    const [answered, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    await page.route('**/api/runs/grown', async (route) => {
+      const response = await route.fetch()
+      answered.resolve()
+      await ended.promise
+      await route.fulfill({ response })
+    })
+    // A run whose manifest was written again is read again.
+    writeFileSync(manifest, readFileSync(manifest))
+    await answered.promise
+    expect((await updates.next()).value).toEqual({ stale: true })
+    const [first] = journalEvents(journal)
+    if (first === undefined) throw new Error('The run has no rollout.')
+    appendFileSync(journal, journalLine({ ...first, source_row_index: 7, run_index: 1 }))
+    expect((await updates.next()).value).toMatchObject({ events: [{ source_row_index: 7 }] })
+    ended.resolve()
+    await page.locator('.state', { hasText: '10 of 16' }).waitFor()
+    await expect.poll(() => lines(page).count()).toBe(10)
+    expect(problems).toEqual([])
   })
 })
 

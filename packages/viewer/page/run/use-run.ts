@@ -42,6 +42,8 @@ class RunFollower {
   #shown: DisplayedRun | undefined
   #timer: ReturnType<typeof setTimeout> | undefined
   #loads = 0
+  /** The answer may be older than updates that arrive while it is awaited: these wait for its table. */
+  #isLoading = false
   #closed = false
   /** No update is applied before this time. */
   #restUntil = 0
@@ -69,16 +71,18 @@ class RunFollower {
   /** Updates that arrive while the run is read are applied afterwards. */
   async #load(): Promise<void> {
     const load = ++this.#loads
+    this.#isLoading = true
     this.#waiting = []
     try {
       const answer = await this.#source.run(this.#name)
-      if (this.#closed || load !== this.#loads) return
-      this.#shown = shownRun(this.#name, answer)
-      this.#apply()
+      if (load === this.#loads) this.#shown = shownRun(this.#name, answer)
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error)
       if (!this.#closed && this.#shown === undefined) this.#show({ state: 'failed', problem })
     }
+    if (load !== this.#loads) return
+    this.#isLoading = false
+    this.#apply()
   }
 
   #receive(update: LiveUpdate): void {
@@ -94,7 +98,7 @@ class RunFollower {
 
   #apply(): void {
     this.#timer = undefined
-    if (this.#shown === undefined || this.#closed) return
+    if (this.#shown === undefined || this.#isLoading || this.#closed) return
     const started = performance.now()
     const { table } = this.#shown
     const updates = this.#waiting.splice(0)
