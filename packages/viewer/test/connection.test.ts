@@ -1,4 +1,4 @@
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { lockRun, openRunFolder, trainingLock } from '@osmosis/eval'
@@ -19,6 +19,7 @@ const inBrowser = ViewerInBrowser.forTests(async (root, trainings) => {
   writeAirlineRun(root, { name: 'noted', rows: 4, attempts: 2 })
   writeAirlineRun(root, { name: 'live', rows: 8, attempts: 2, ended: 9 })
   writeAirlineRun(root, { name: 'grown', rows: 8, attempts: 2, ended: 9 })
+  writeAirlineRun(root, { name: 'turned', rows: 4, attempts: 2 })
   await writeTraining(trainings, {
     name: 'half',
     steps: 2,
@@ -138,6 +139,21 @@ describe('a run that is read again', () => {
     await page.locator('.state', { hasText: '10 of 16' }).waitFor()
     await expect.poll(() => lines(page).count()).toBe(10)
     expect(problems).toEqual([])
+  })
+
+  it('shows the rollouts in whose transcripts a word is, also where they have other places', async () => {
+    const folder = path.join(inBrowser.root, 'turned')
+    const { page } = await inBrowser.open('#/run/turned?q=ana_souza_7031')
+    const shown = async (): Promise<string[]> => page.locator('.line .row').allTextContents()
+    await expect.poll(shown).toEqual(['0.1', '0.2'])
+    const reversed = journalEvents(path.join(folder, 'events.jsonl')).toReversed()
+    const manifest = path.join(folder, 'manifest.json')
+    const text = readFileSync(manifest, 'utf8')
+    rmSync(path.join(folder, 'events.jsonl'))
+    writeFileSync(path.join(folder, 'events.jsonl'), reversed.map(journalLine).join(''))
+    writeFileSync(manifest, text.replace('"n": 2', '"n": 3'))
+    await page.locator('.state', { hasText: '8 of 12' }).waitFor()
+    await expect.poll(shown).toEqual(['0.1', '0.2'])
   })
 })
 

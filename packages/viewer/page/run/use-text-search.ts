@@ -50,7 +50,8 @@ export function useTextSearch(
       stop.abort()
       clearTimeout(timer)
     }
-  }, [source, run.name, wanted])
+    // A run that was read again may number its items differently.
+  }, [source, run.name, run.table, wanted])
   // Results for other words do not apply.
   return search.wanted === wanted ? search.result : none
 }
