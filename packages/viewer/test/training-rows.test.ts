@@ -1,4 +1,4 @@
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import type { ItemEvent, RowHistory, TrainingRecord } from '@osmosis/eval/analysis'
@@ -35,4 +35,16 @@ it('rows of a training are read again when more rollouts of a recorded step ende
   const later = { ...step, endedAt: '2026-11-20T10:00:00.000Z' }
   appendFileSync(journal, `${JSON.stringify(later)}\n`)
   expect(await endedAtLast()).toEqual([3, 3, 3, 3])
+})
+
+it('rows of a training are shown without the steps whose runs cannot be read', async () => {
+  const root = await temporaryFolder()
+  const made = { name: 'airline', steps: 3, rows: 4, rowsPerStep: 4, attempts: 3 }
+  const folder = await writeTraining(root, made)
+  rmSync(path.join(folder, 'runs/step-0001'), { recursive: true })
+  writeFileSync(path.join(folder, 'runs/step-0002/events.jsonl'), 'damaged\n')
+  const viewer = await startViewer({ trainingRoot: root })
+  onTestFinished(() => viewer.close())
+  const rows = await new ViewerClient(viewer.url).json<RowHistory[]>('/api/trainings/airline/rows')
+  expect(rows.map(({ steps }) => steps.map(({ step }) => step))).toEqual([[3], [3], [3], [3]])
 })

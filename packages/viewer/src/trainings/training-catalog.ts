@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { readdir } from 'node:fs/promises'
 
-import { errorMessage } from '@osmosis/core'
+import { errorMessage, isOsmosisError } from '@osmosis/core'
 import {
   type ListedTraining,
   listTrainings,
@@ -130,14 +130,20 @@ class OpenTraining {
   }
 
   /**
-   * How the rows of the steps that ended did, by row.
+   * How the rows of the steps that ended did, by row. A step whose run was removed or is damaged is missing.
    *
    * @throws OsmosisError with code `damaged_run`
    */
   async rows(): Promise<RowHistory[]> {
     const steps = this.#records().filter((record) => record.kind === 'step')
     const read: StepRows[] = []
-    for (const step of steps) read.push(await this.#rowsOf(step))
+    for (const step of steps) {
+      try {
+        read.push(await this.#rowsOf(step))
+      } catch (error) {
+        if (!isOsmosisError(error)) throw error
+      }
+    }
     return rowHistories(read)
   }
 
