@@ -1,6 +1,6 @@
 import path from 'node:path'
 
-import { OsmosisError } from '@osmosis/core'
+import { isOsmosisError, OsmosisError } from '@osmosis/core'
 import { failedWrite } from '@osmosis/protocol/files'
 
 import type { ItemEvent } from '../analysis/records/item-event.ts'
@@ -56,8 +56,9 @@ export function damagedRun(message: string, cause?: unknown): OsmosisError {
   return new OsmosisError('damaged_run', message, cause === undefined ? {} : { cause })
 }
 
-/** The error of a failed write to a file of a run. */
+/** The error of a failed write to a file of a run; that of a lock that another process has taken over stays as it is. */
 export async function storageError(file: string, cause: unknown): Promise<OsmosisError> {
+  if (isOsmosisError(cause)) return cause
   const stored = 'Items that have ended are stored'
   return failedWrite(
     file,

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 import path from 'node:path'
 
-import { isOsmosisError, OsmosisError } from '@osmosis/core'
+import { OsmosisError } from '@osmosis/core'
 import { FolderLock, ownerOf, type LockOwner } from '@osmosis/protocol/files'
 
 import { storageError } from './run-files.ts'
@@ -29,7 +29,7 @@ export async function lockRun(location: string): Promise<FolderLock> {
       },
     })
   } catch (error) {
-    throw isOsmosisError(error) ? error : await storageError(folder, error)
+    throw await storageError(folder, error)
   }
 }
 

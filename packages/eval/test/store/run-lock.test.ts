@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { globSync } from 'node:fs'
-import { readdir, readFile, rmdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, rmdir, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import path from 'node:path'
 
@@ -164,6 +164,25 @@ it('cannot be written where its lock cannot', async () => {
   const { code, message } = await osmosisErrorOf(() => resumeRun({ location: store.location }))
   expect(code).toBe('storage_error')
   expect(message).toContain(`Cannot write to ${path.join(outputRoot, '.locks', 'airline-1')}: `)
+})
+
+it('says which file could not be written where its lock cannot be looked at', async () => {
+  const store = await newRun()
+  onTestFinished(() => store.close())
+  const { location } = store
+  const [owner = ''] = globSync(path.join(path.dirname(location), '.locks/airline-1/*'))
+  await rm(owner)
+  await mkdir(owner)
+  const texts = { index: '', metrics: '{}', progress: '{}' }
+  const failures = [
+    ['index.jsonl', () => store.writeSnapshots(() => texts)],
+    ['manifest.json', () => store.grow({ n: 100 })],
+  ] as const
+  for (const [file, write] of failures) {
+    const { code, message } = await osmosisErrorOf(write)
+    expect(code).toBe('storage_error')
+    expect(message).toContain(`Cannot write to ${path.join(location, file)}: EISDIR`)
+  }
 })
 
 const separate = ['--net', '--uts', 'sh', '-c', 'hostname elsewhere && exec "$0" "$@"']

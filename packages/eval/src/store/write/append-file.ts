@@ -2,7 +2,6 @@ import { closeSync, fstatSync, openSync, existsSync, readFileSync, truncateSync 
 
 import { AppendedFile, WriteGroups, type FolderLock } from '@osmosis/protocol/files'
 
-import { isOsmosisError } from '@osmosis/core'
 import { fileMode, storageError } from '../run-files.ts'
 import { trainingJournalFile } from '../read/training-folder.ts'
 
@@ -89,7 +88,7 @@ export class AppendFile {
     } catch (cause) {
       // If that fails as well, the next writer truncates the file.
       if (!this.#lock.isLost) await this.#file.cut().catch(() => {})
-      const error = isOsmosisError(cause) ? cause : await storageError(this.path, cause)
+      const error = await storageError(this.path, cause)
       this.#onFailure(error)
       throw this.refuse(error)
     }

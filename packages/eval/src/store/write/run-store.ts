@@ -11,7 +11,14 @@ import { type ItemEvent, itemKey, type SegmentPlace } from '../../analysis/recor
 import type { RunManifest } from '../../analysis/records/run-manifest.ts'
 import { toJournalLine, readJournal } from '../journal.ts'
 import { grown, type RunGrowth, writeManifest } from '../manifest-file.ts'
-import { runFiles, type SegmentKind, folderMode, segmentFile, segmentOf } from '../run-files.ts'
+import {
+  folderMode,
+  runFiles,
+  segmentFile,
+  type SegmentKind,
+  segmentOf,
+  storageError,
+} from '../run-files.ts'
 import { AppendFile } from './append-file.ts'
 import { SnapshotFiles, type RunSnapshots } from './snapshot-files.ts'
 
@@ -207,7 +214,11 @@ export class RunStore {
   async grow(growth: RunGrowth): Promise<RunManifest> {
     const manifest = grown(this.#manifest, growth)
     if (manifest === this.#manifest) return manifest
-    this.lock.assertHeld()
+    try {
+      this.lock.assertHeld()
+    } catch (cause) {
+      throw await storageError(runFiles(this.location).manifest, cause)
+    }
     await writeManifest(this.location, manifest)
     return (this.#manifest = manifest)
   }

@@ -61,8 +61,8 @@ export class SnapshotFiles {
   async #writeAll(texts: RunSnapshots): Promise<void> {
     for (const name of ['index', 'metrics', 'progress'] as const) {
       const file = this.#files[name]
-      this.#lock.assertHeld()
       try {
+        this.#lock.assertHeld()
         await writeFileAtomically(file, texts[name], { mode: fileMode, sync: 'file' })
       } catch (cause) {
         throw await storageError(file, cause)
