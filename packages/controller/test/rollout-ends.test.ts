@@ -283,6 +283,28 @@ describe('the commit of an end', () => {
     expect(conflicts).toStrictEqual([])
   })
 
+  it('is made by one of those in line at a time when the first failed', async () => {
+    const fail = Promise.withResolvers<void>()
+    const started = Promise.withResolvers<void>()
+    commit = async () => {
+      if (commits.length > 1) return
+      started.resolve()
+      await fail.promise
+    }
+    const running = controller.run({ initialMessages: [] })
+    const order = await server.order(0)
+    const first = grade(order, rewarded(1))
+    await started.promise
+    const others = [grade(order, rewarded(2)), grade(order, rewarded(3))]
+    await exchange(order)
+    expect(commits).toHaveLength(1)
+    fail.reject(new Error('disk full'))
+    expect(await first).toStrictEqual([500, { detail: 'disk full' }])
+    expect(await Promise.all(others)).toStrictEqual([ok, ok])
+    expect(commits.slice(1)).toStrictEqual([await running])
+    expect(conflicts).toHaveLength(1)
+  })
+
   it('of a callback survives the caller hanging up', async () => {
     const started = Promise.withResolvers<void>()
     const finish = Promise.withResolvers<void>()

@@ -65,7 +65,9 @@ export class RolloutSession<Outcome, State> {
    * @throws the error of the commit; the rollout then continues.
    */
   async end(produce: (facts: RolloutFacts) => Outcome, onWon?: () => void): Promise<Outcome> {
-    const earlier = await this.committed()
+    let earlier = await this.committed()
+    // Several may have waited for a commit that failed. The first of them commits now, and the others wait for it.
+    while (earlier === undefined && this.#committing !== undefined) earlier = await this.committed()
     if (earlier !== undefined) return earlier
     const outcome = produce(this.#facts())
     this.#committing = this.#commitEnd(outcome, onWon)
