@@ -270,6 +270,20 @@ describe('the document of a failed rollout', () => {
     }
   })
 
+  it('has no reward when the grader failed after it had set one', async () => {
+    const grader = graderOf((ctx) => {
+      ctx.setReward(1)
+      ctx.setStepRewards('main', [0.5])
+      throw new Error('no grade')
+    })
+    await using running = await startServer({ grader })
+    await running.post()
+    await ended(running)
+    const { osmosis } = read(running).extra as { osmosis: object }
+    expect(osmosis).toMatchObject({ sample_id: 'main', failures: [{ phase: 'grading' }] })
+    expect(JSON.stringify(read(running))).not.toContain('reward')
+  })
+
   it('shows the prompt when the backend broke', async () => {
     const artifactRoot = await temporaryFolder()
     await using running = await startServer({

@@ -90,6 +90,7 @@ export class RolloutTrajectory {
   #failures: readonly PhaseFailure[] = none
   #warnings: readonly string[] = none
   #samples = noSamples
+  #isGraded = false
   #report: TrajectoryReport | null = null
   #written: Promise<void> | undefined
 
@@ -126,6 +127,7 @@ export class RolloutTrajectory {
 
   gradingEnded({ failure, samples }: GradingOutcome): void {
     this.#failed('grading', failure)
+    this.#isGraded = failure === null
     // A grading that failed early has no samples, but the workflow may have reported some.
     if (samples.size > 0) this.#samples = Promise.resolve(samples)
   }
@@ -167,7 +169,7 @@ export class RolloutTrajectory {
         label,
         metadata,
         extraFields: this.#extraFields,
-        samples: new Map([...samples].map(([id, sample]) => [id, this.#redacted(sample)])),
+        samples: new Map([...samples].map(([id, sample]) => [id, this.#shown(sample)])),
         failures: this.#failures,
         warnings: this.#warnings,
         report: this.#report,
@@ -185,12 +187,12 @@ export class RolloutTrajectory {
     this.#failures = [...this.#failures, { phase, category, message: shown }]
   }
 
-  /** Errors of HTTP clients may contain keys. */
-  #redacted(sample: RolloutSample): RolloutSample {
+  /** Errors of HTTP clients may contain keys, and a grader that failed may have set a reward before. */
+  #shown(sample: RolloutSample): RolloutSample {
     const { secrets } = this.#services
     const calls = sample.calls.map((call) =>
       call.error === null ? call : { ...call, error: secrets.redact(call.error) },
     )
-    return { ...sample, calls }
+    return { ...sample, calls, ...(this.#isGraded ? {} : { reward: null, stepRewards: null }) }
   }
 }
