@@ -10,7 +10,7 @@ import { createRolloutServer } from '@osmosis/server'
 import { FakeController, storedRollouts, onlyIf, post } from '../../../test/kit/index.ts'
 import { describe, expect, it, vi } from 'vitest'
 
-import { AskOnce, startServer } from './running-server.ts'
+import { AskOnce, OneForYes, startServer } from './running-server.ts'
 import { startChild } from './start-child.ts'
 
 /** A folder that is removed after the test. */
@@ -194,6 +194,31 @@ describe('a server with an outbox', () => {
     expect(answer.status).toBe(200)
     await using next = await startServer({ outboxDir })
     expect((await next.post()).status).toBe(202)
+  })
+
+  it('still removes delivered rollouts when it was opened at the second try', async () => {
+    await using folder = await temporaryFolder()
+    const { outboxDir } = folder
+    const unreadable = path.join(outboxDir, 'ended.jsonl')
+    await mkdir(unreadable, { recursive: true })
+    await using controller = await new FakeController().start()
+    const backend = new LocalBackend({ workflow: AskOnce, grader: OneForYes })
+    await using server = createRolloutServer({
+      backend,
+      logger: false,
+      outboxDir,
+      trajectories: false,
+    })
+    await expect(server.start()).rejects.toMatchObject({
+      code: 'invalid_config',
+      message: expect.stringContaining('EISDIR') as string,
+    })
+    await rm(unreadable, { recursive: true })
+    await server.start()
+    const body = JSON.stringify(controller.rolloutBody())
+    await server.fetch(new Request('http://x/rollout', { method: 'POST', body }))
+    await controller.bodies()
+    await vi.waitFor(async () => expect(await storedFiles(outboxDir)).toStrictEqual([]), 60_000)
   })
 
   it('does not start when its folder is a file', async () => {

@@ -67,7 +67,9 @@ export class Outbox {
   async open(): Promise<Leftovers> {
     await this.#folder.open()
     try {
-      return { records: await this.#records(), ended: await this.#ended.read() }
+      // First, because the journal compacts nothing more once it was opened and closed, and a failed opening can be tried again.
+      const ended = await this.#ended.read()
+      return { records: await this.#records(), ended }
     } catch (error) {
       await this.close()
       const why = `The content of the outbox ${this.#folder.path} cannot be read: ${errorMessage(error)}`
