@@ -95,6 +95,8 @@ export const endingCases = {
       second: 'cancelled_queued',
       third: 'not_found',
     })
+    const again = [backend.cancel({ all: true }), backend.cancel({ prefix: 'fi' })]
+    expectEqual('the rollouts that were cancelled again', again, [new Map(), new Map()])
     for (const { completion, grading } of await Promise.all([running, queued])) {
       expectFailure('the workflow', completion.failure, 'cancelled', 'agent_error')
       expectEqual('the grading', grading, undefined)

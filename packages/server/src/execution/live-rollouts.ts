@@ -84,7 +84,8 @@ export class LiveRollouts {
     for (const id of this.#select(selector)) {
       const live = this.#live.get(id)
       if (live === undefined || live.endedWith !== undefined) {
-        dispositions.set(id, 'not_found')
+        // A prefix names no rollout that was cancelled before and has not ended yet.
+        if ('ids' in selector) dispositions.set(id, 'not_found')
         continue
       }
       dispositions.set(id, cancelDispositions[live.status])
