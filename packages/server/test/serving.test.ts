@@ -142,6 +142,22 @@ describe('serving', () => {
     expect(performance.now() - start).toBeLessThan(4900)
   })
 
+  it('closes its port even if onShutdown of the app throws', async () => {
+    const app = createRolloutServer({
+      backend: new LocalBackend({ workflow: AskOnce }),
+      logger: false,
+      onShutdown: () => {
+        throw new Error('the database has gone')
+      },
+    })
+    const listening = await serve(app, { port: 0, ...quiet })
+
+    await expect(listening.close()).rejects.toThrow('the database has gone')
+    await expect(fetch(`${listening.url}/health`)).rejects.toThrow('fetch failed')
+    await listening.closed
+    await expect(listening.close()).rejects.toThrow('the database has gone')
+  })
+
   it('closes when its signal is aborted', async () => {
     const controller = new AbortController()
     const listening = await serve(createServer(), {

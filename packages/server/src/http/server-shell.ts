@@ -207,9 +207,12 @@ export function createServerShell(
   const routes = withFileSystem(protocol.routes, watch)
   const app = createApp({ ...protocol, routes }, { keys, maxBodyBytes, logger, metrics })
   const end = async (waitSeconds?: number): Promise<void> => {
-    await life.end(waitSeconds)
-    metrics.close()
-    watch.close()
+    try {
+      await life.end(waitSeconds)
+    } finally {
+      metrics.close()
+      watch.close()
+    }
   }
   return {
     fetch: async (request, host) => {

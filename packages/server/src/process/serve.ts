@@ -154,9 +154,13 @@ export async function serve(
   }
   let closing: Promise<void> | undefined
   const close: ListeningServer['close'] = async ({ waitSeconds } = {}) => {
-    await app.drain({ waitSeconds })
-    closing ??= shutDown()
-    await closing
+    try {
+      await app.drain({ waitSeconds })
+    } finally {
+      // Also after a drain that failed, for example in the `onShutdown` of the user: the port would stay open for ever.
+      closing ??= shutDown()
+      await closing
+    }
   }
   const closeSoon = (waitSeconds?: number): void => {
     close({ waitSeconds }).catch((error: unknown) => app.logger.error({ error }, 'closing failed'))
