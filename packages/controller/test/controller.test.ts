@@ -72,6 +72,17 @@ describe('createController', () => {
     )
   })
 
+  it.each([
+    // No machine has this address.
+    { host: '192.0.2.1', port: 0, why: 'EADDRNOTAVAIL' },
+    { host: '127.0.0.1', port: 70_000, why: '65536' },
+  ])('explains why it cannot listen on $host:$port', async ({ host, port, why }) => {
+    await expect(createController({ policy, host, port })).rejects.toMatchObject({
+      code: 'invalid_config',
+      message: expect.stringMatching(`^Cannot listen on ${host}:${port}: .*${why}`) as string,
+    })
+  })
+
   it('leaves the global Request and Response alone', async () => {
     const before = [globalThis.Request, globalThis.Response]
     await using controller = await createController({ policy })

@@ -94,6 +94,20 @@ describe('serving', () => {
     })
   })
 
+  it.each([
+    // No machine has this address.
+    { host: '192.0.2.1', port: 0, why: 'address not available' },
+    { host: '127.0.0.1', port: 70_000, why: '65536' },
+  ])('explains why it cannot listen on port $port of $host', async ({ host, port, why }) => {
+    const serving = serve(createServer(), { host, port, allowUnauthenticated: true, ...quiet })
+    await expect(serving).rejects.toMatchObject({
+      code: 'invalid_config',
+      message: expect.stringMatching(
+        `^The server cannot listen on port ${port} of ${host}: .*${why}`,
+      ) as string,
+    })
+  })
+
   it('refuses an address that others can reach without a key or an explicit option', async () => {
     const open = { port: 0, host: '0.0.0.0', ...quiet }
 

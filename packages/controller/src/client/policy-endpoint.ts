@@ -51,8 +51,8 @@ export interface PolicyEndpoint extends AsyncDisposable {
  * Serves a policy to rollouts that a `RolloutClient` sends, as `createController` does, without callbacks. The
  * caller closes it.
  *
- * @throws OsmosisError with code `invalid_config` for a token that no header can carry,
- * `port_in_use` when the address is taken
+ * @throws OsmosisError with code `invalid_config` for a token that no header can carry and an address that cannot be
+ * opened, `port_in_use` when the address is taken
  */
 export async function createPolicyEndpoint(
   options: PolicyEndpointOptions,

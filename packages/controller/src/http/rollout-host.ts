@@ -18,7 +18,7 @@ const graceMs = 500
 /**
  * Serves `fetch` at an address. Closing gives answers in progress half a second, then closes every connection.
  *
- * @throws OsmosisError with code `port_in_use` when the address is taken
+ * @throws OsmosisError with code `port_in_use` when the address is taken, `invalid_config` for one that cannot be opened
  */
 async function listen(
   fetch: Parameters<typeof getRequestListener>[0],
@@ -46,17 +46,36 @@ async function stop(server: Server): Promise<void> {
   clearTimeout(cutoff)
 }
 
+/** What the system, and Node.js, say of an address or a port that this process cannot have. */
+const unusable = new Set<unknown>([
+  'EACCES',
+  'EADDRNOTAVAIL',
+  'EAFNOSUPPORT',
+  'EAI_AGAIN',
+  'EINVAL',
+  'ENOTFOUND',
+  'ERR_SOCKET_BAD_PORT',
+])
+
 async function bind(server: Server, host: string, port: number): Promise<number> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   server.once('error', reject)
-  server.listen({ host, port, backlog }, resolve)
   try {
+    server.listen({ host, port, backlog }, resolve)
     await promise
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw cause
+    const { code } = cause as NodeJS.ErrnoException
+    if (code === 'EADDRINUSE') {
+      throw new OsmosisError(
+        'port_in_use',
+        `${host}:${port} is in use. Choose another port, or 0 for any free one.`,
+        { cause },
+      )
+    }
+    if (!unusable.has(code)) throw cause
     throw new OsmosisError(
-      'port_in_use',
-      `${host}:${port} is in use. Choose another port, or 0 for any free one.`,
+      'invalid_config',
+      `Cannot listen on ${host}:${port}: ${errorMessage(cause)}. The host must be an address of this machine, and the port one that this user may open.`,
       { cause },
     )
   } finally {
@@ -84,7 +103,7 @@ export interface RolloutHost {
  * Serves routes and a health check at an address of this machine.
  *
  * @param options.name - the kind of host, for error messages: `controller`
- * @throws OsmosisError with code `port_in_use` when the address is taken
+ * @throws OsmosisError with code `port_in_use` when the address is taken, `invalid_config` for one that cannot be opened
  */
 export async function openHost(
   routes: Routes,

@@ -191,8 +191,8 @@ export interface Trainer extends AsyncDisposable {
  * | `POST /v1/rollout/completed` | `apiKey` |
  * | `GET /health` | none |
  *
- * @throws OsmosisError with code `invalid_config` for a key that a header cannot carry, `port_in_use`
- * when the address is in use
+ * @throws OsmosisError with code `invalid_config` for a key that a header cannot carry and an address that cannot be
+ * opened, `port_in_use` when the address is in use
  */
 export async function createTrainer(options: TrainerOptions): Promise<Trainer> {
   const apiKey = ownKey('apiKey', options.apiKey)

@@ -116,8 +116,8 @@ export interface Controller extends AsyncDisposable {
  * | `POST /v1/rollouts/{id}/completion`, `.../grader` | `callbackToken` |
  * | `GET /health` | none |
  *
- * @throws OsmosisError with code `invalid_config` for a token that a header cannot carry,
- * `port_in_use` when the address is in use
+ * @throws OsmosisError with code `invalid_config` for a token that a header cannot carry and an address that cannot be
+ * opened, `port_in_use` when the address is in use
  */
 export async function createController(options: ControllerOptions): Promise<Controller> {
   const given = options.policyToken

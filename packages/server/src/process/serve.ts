@@ -124,7 +124,7 @@ const closeMs = 5000
  * the caller still has to close the app.
  *
  * @throws OsmosisError with code `port_in_use`, or `invalid_config` for an open address without
- * a key and for a limit that is not a number above 0
+ * a key, for an address or a port that cannot be opened, and for a limit that is not a number above 0
  */
 export async function serve(
   app: ServableApp,
@@ -195,8 +195,8 @@ function createHttpServer(app: ServableApp, limits: HttpLimits | undefined): Ser
 }
 
 async function listen(http: Server, host: string, port: number): Promise<void> {
-  http.listen({ host, port, backlog })
   try {
+    http.listen({ host, port, backlog })
     await once(http, 'listening')
   } catch (error) {
     throw toListenError(error as Error, host, port)
@@ -236,12 +236,30 @@ function assertGuarded(host: string, requiresKey: boolean): void {
   )
 }
 
+/** What the system, and Node.js, say of an address or a port that this process cannot have. */
+const unusable = new Set<unknown>([
+  'EACCES',
+  'EADDRNOTAVAIL',
+  'EAFNOSUPPORT',
+  'EAI_AGAIN',
+  'EINVAL',
+  'ENOTFOUND',
+  'ERR_SOCKET_BAD_PORT',
+])
+
 /** Explains why a server cannot listen. */
 function toListenError(error: Error & { code?: string }, host: string, port: number): Error {
-  if (error.code !== 'EADDRINUSE') return error
+  if (error.code === 'EADDRINUSE') {
+    return new OsmosisError(
+      'port_in_use',
+      `Port ${port} of ${host} is used by another program. Stop it, or choose another port; 0 picks a free one.`,
+      { cause: error },
+    )
+  }
+  if (!unusable.has(error.code)) return error
   return new OsmosisError(
-    'port_in_use',
-    `Port ${port} of ${host} is used by another program. Stop it, or choose another port; 0 picks a free one.`,
+    'invalid_config',
+    `The server cannot listen on port ${port} of ${host}: ${error.message}. The host must be an address of this machine, and the port one that this user may open.`,
     { cause: error },
   )
 }
