@@ -27,7 +27,7 @@ export async function unitTests(
   if (result.exitCode === 126 || result.exitCode === 127) throw notRun(command, result)
   if (result.timedOut) return 0
   if (junit === undefined) return result.exitCode === 0 ? 1 : 0
-  const report = new TextDecoder().decode(await sandbox.read(junit))
+  const report = await readReport(sandbox, junit, result)
   if (report.trim() === '') {
     if (result.exitCode !== 0) return 0
     throw new OsmosisError(
@@ -37,6 +37,21 @@ export async function unitTests(
   }
   const share = shareOfPassed(report)
   return share === 1 && result.exitCode !== 0 ? 0 : share
+}
+
+async function readReport(
+  sandbox: Sandbox,
+  junit: string,
+  { exitCode }: ExecResult,
+): Promise<string> {
+  try {
+    return new TextDecoder().decode(await sandbox.read(junit))
+  } catch (error) {
+    if (exitCode === 0) throw error
+    // Code that is tested can remove the report, and end the command. It is no grade where the sandbox itself has failed.
+    await sandbox.exec(':')
+    return ''
+  }
 }
 
 function notRun(command: string | readonly string[], { exitCode, stderr }: ExecResult): Error {
@@ -53,8 +68,11 @@ const notRunStates =
   /^(?:not[ _-]?(?:run|executed|runnable)|no[ _-]?run|disabled|skip(?:ped)?|suppressed|ignored?|pending|todo|inactive|inconclusive|blocked|cancell?ed)$/i
 
 function shareOfPassed(report: string): number {
-  // Output of a test may contain anything, tags of a report too.
-  const tags = report.replaceAll(/<!\[CDATA\[[^]*?\]\]>|<!--[^]*?-->/g, '')
+  // Output of a test may contain anything, tags of a report too. What never closes was cut off. It ends with the report, because
+  // the time must not grow with the square of what a test wrote.
+  const tags = report.replaceAll(/<!\[CDATA\[[^]*?(?:\]\]>|$)|<!--[^]*?(?:-->|$)/g, (hidden) =>
+    /(?:\]\]|--)>$/.test(hidden) ? '' : '<error/>',
+  )
   let passed = 0
   let counted = 0
   const [head = '', ...tests] = tags.split(/<(?:[\w-]{1,64}:)?testcase\b/i)

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-import { LocalSandbox } from '@osmosis/core/sandbox'
+import { LocalSandbox, type Sandbox } from '@osmosis/core/sandbox'
 import { unitTests } from '@osmosis/core/scores'
 import { expect, it, onTestFinished } from 'vitest'
 
@@ -45,6 +45,36 @@ it('takes no report that the agent left', async () => {
   expect(await unitTests(box, 'exit 1', { junit: 'report.xml' })).toBe(0)
   await box.write('report.xml', forged)
   await expect(unitTests(box, 'true', { junit: 'report.xml' })).rejects.toThrow(/wrote no report/)
+})
+
+it.each(['rm report.xml', 'rm report.xml; mkdir report.xml'])(
+  'is 0 for a command that failed after %s',
+  async (line) => {
+    const box = await sandbox()
+    const junit = 'report.xml'
+    expect(await unitTests(box, `${line}; exit 1`, { junit })).toBe(0)
+    await box.write('other.xml', '')
+    await expect(
+      unitTests(box, line.replaceAll('report', 'other'), { junit: 'other.xml' }),
+    ).rejects.toThrow(expect.objectContaining({ code: 'tool_failed' }))
+  },
+)
+
+it('has no grade where the sandbox has failed, and not the tests', async () => {
+  const box = await sandbox()
+  const gone: Sandbox = {
+    exec: async (command, options) => {
+      const result = await box.exec(command, options)
+      await box.close()
+      return result
+    },
+    read: async () => Promise.reject(new Error('gone')),
+    write: async (file, content) => box.write(file, content),
+    close: async () => box.close(),
+  }
+  await expect(unitTests(gone, 'exit 1', { junit: 'report.xml' })).rejects.toThrow(
+    'The sandbox is closed.',
+  )
 })
 
 it('is 0 without a test, and never 1 for a command that failed', async () => {
@@ -106,6 +136,12 @@ it.each([
   ],
   ['a report that was cut off', '<testcase name="b"><system-out>half', 0.5],
   ['a report that was cut off in a tag', '<testcase name="b" cla', 0.5],
+  ['a report that was cut off in a comment', '<!--<testcase name="b"/>', 0.5],
+  [
+    'a report that was cut off in the output of a test',
+    '<testcase name="b"><system-out><![CDATA[</testcase>',
+    0.5,
+  ],
   ['an error of the suite', '<error message="set-up failed"/>', 0.5],
   ['tags in capitals', '<TESTCASE name="b"><FAILURE/></TESTCASE>', 0.5],
   ['tags with a prefix', '<ns:testcase name="b"><ns:failure/></ns:testcase>', 0.5],
@@ -116,4 +152,12 @@ it.each([
   const box = await sandbox()
   await box.write('made.xml', `<testsuite><testcase name="a"/>${rest}`)
   expect(await unitTests(box, 'cp made.xml report.xml', { junit: 'report.xml' })).toBe(score)
+})
+
+it('reads comments that never close in time that does not grow with their square', async () => {
+  const box = await sandbox()
+  await box.write('made.xml', `<testcase name="a"/>${'<!--'.repeat(100_000)}`)
+  const start = performance.now()
+  expect(await unitTests(box, 'cp made.xml report.xml', { junit: 'report.xml' })).toBe(0.5)
+  expect(performance.now() - start).toBeLessThan(5000)
 })
