@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { constants } from 'node:fs'
+import { access } from 'node:fs/promises'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '../errors.ts'
 import { startTimer } from '../http/waiting.ts'
@@ -52,14 +53,18 @@ export class LocalSandbox implements Sandbox {
     this.#assertOpen()
     const limits = sandboxLimits(options, this.#options)
     const { folder, env } = this.#options
-    const cwd = await pathBelow(folder, options.cwd ?? '.')
     const [program = '', ...args] =
       typeof command === 'string' ? ['/bin/sh', '-c', command] : command
-    this.#assertOpen()
-    const settings = { cwd, env: { ...env, HOME: folder, ...options.env }, signal }
     const notStarted = `${program} cannot be started`
     // Some failures are thrown, and others are events.
-    const child = await orFailed(notStarted, async () => spawnInGroup(program, args, settings))
+    const child = await orFailed(notStarted, async () => {
+      const cwd = await pathBelow(folder, options.cwd ?? '.')
+      // Node.js says of a program in a folder that is none that there is no such program.
+      await access(`${cwd}/.`)
+      this.#assertOpen()
+      const variables = { ...env, HOME: folder, ...options.env }
+      return spawnInGroup(program, args, { cwd, env: variables, signal })
+    })
     this.#running.add(child)
     let timedOut = false
     const timer = startTimer(limits.timeoutSeconds * 1000, () => {

@@ -118,6 +118,15 @@ describe('a command', () => {
   it('that cannot start is an error, as after the end of the sandbox', async () => {
     const { box } = await sandbox()
     await expect(box.exec(['no-such-program'])).rejects.toMatchObject({ code: 'tool_failed' })
+    await box.write('file', '')
+    for (const cwd of ['nowhere', 'file']) {
+      await expect(box.exec('true', { cwd })).rejects.toMatchObject({
+        code: 'tool_failed',
+        message: expect.stringMatching(`^/bin/sh cannot be started: E.*/${cwd}/`),
+      })
+    }
+    await box.exec('rm -r "$HOME"')
+    await expect(box.exec('true')).rejects.toMatchObject({ code: 'tool_failed' })
     await box.close()
     await expect(box.exec('true')).rejects.toThrow('The sandbox is closed.')
   })
