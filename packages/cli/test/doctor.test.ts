@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { createServer } from 'node:net'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { onlyIf, temporaryFolder } from '../../../test/kit/index.ts'
@@ -150,6 +150,23 @@ describe('osmosis doctor', () => {
       expect.stringMatching(/^fail policy: paid: .* NO_SUCH_KEY is not set/),
     ])
     expect(findings.join()).not.toContain('a secret')
+  })
+
+  it('names a config that cannot be read, and looks at no hidden file', async () => {
+    const folder = temporaryWorkspace({
+      'configs/eval/echo.toml': evalConfig('echo'),
+      'configs/eval/old.toml/echo.toml': '',
+    })
+    // Emacs has such a link beside a file that is not saved.
+    symlinkSync('me@host.1:2', path.join(folder, 'configs/eval/.#echo.toml'))
+    const { code, findings } = await doctor(folder)
+    expect(code).toBe(1)
+    expect(findings.filter((finding) => finding.includes(' config: '))).toEqual([
+      'ok config: configs/eval/echo.toml',
+      expect.stringMatching(
+        /^fail config: The platform would refuse configs\/eval\/old\.toml:\n- it cannot be read: EISDIR/,
+      ),
+    ])
   })
 
   it('asks a model only when it may', async () => {

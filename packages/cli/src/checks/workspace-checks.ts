@@ -40,7 +40,8 @@ export async function workspaceConfigs(root: string): Promise<readonly ConfigFil
     kinds.map(async (kind) => {
       const folder = path.join(root, 'configs', kind)
       const names = await readdir(folder).catch(() => [])
-      const files = names.filter((file) => file.endsWith('.toml')).toSorted()
+      // Editors have hidden files beside those that are open.
+      const files = names.filter((file) => /^[^.].*\.toml$/.test(file)).toSorted()
       return Promise.all(files.map(async (file) => readConfig(root, kind, path.join(folder, file))))
     }),
   )
@@ -48,8 +49,14 @@ export async function workspaceConfigs(root: string): Promise<readonly ConfigFil
 }
 
 async function readConfig(root: string, kind: ConfigKind, file: string): Promise<ConfigFile> {
-  const text = await readFile(file, 'utf8')
   const name = path.relative(root, file).replaceAll(path.sep, '/')
+  let text: string
+  try {
+    text = await readFile(file, 'utf8')
+  } catch (error) {
+    const problem = `it cannot be read: ${errorMessage(error)}`
+    return { kind, file, name, rollout: undefined, problems: [problem], secrets: [] }
+  }
   // A regular expression also finds it in an invalid config.
   const [, , rollout] = /^[ \t]*rollout[ \t]*=[ \t]*(["'])(.+?)\1/m.exec(text) ?? []
   const problems = platformProblems(kind, text, { allowLocal: true })
