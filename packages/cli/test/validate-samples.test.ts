@@ -125,3 +125,12 @@ it('says what ended run() although the rollout is graded', async () => {
   ])
   expect(found.filter(({ check }) => check === 'reward')).toHaveLength(1)
 })
+
+it.each([[null], [[null]], [[{ id: 'a', type: 'custom', custom: { name: 'note', input: '' } }]]])(
+  'has nothing against a message of the program with %j as its calls',
+  async (calls) => {
+    const said = JSON.stringify({ role: 'assistant', content: 'Two.', tool_calls: calls })
+    migrated(loop(`await ask([...ctx.prompt, ${said}, { role: 'user', content: 'Sure?' }])`))
+    expect((await findings()).filter(({ level }) => level !== 'ok')).toEqual([])
+  },
+)

@@ -1,5 +1,6 @@
 import type { PolicyModel } from '@osmosis/controller'
-import type { ChatMessage } from '@osmosis/core/policy'
+import { isJsonObject } from '@osmosis/core/http'
+import type { ChatMessage, ChatToolCall } from '@osmosis/core/policy'
 import { isToolError, shownContent } from '@osmosis/eval/analysis'
 
 import { schemaExample, type ProbedTool } from './scripted-probe.ts'
@@ -84,12 +85,18 @@ function offeredTools(tools: unknown): [name: string, takesArguments: boolean][]
 }
 
 function noteToolErrors(messages: readonly ChatMessage[], errors: Map<string, string>): void {
-  const calls = messages.flatMap(({ tool_calls: made = [] }) => made)
+  const calls = messages.flatMap(functionCalls)
   for (const { role, content, tool_call_id: id } of messages) {
     const tool = calls.find((call) => call.id === id)?.function.name
     if (role !== 'tool' || tool === undefined || errors.has(tool)) continue
     if (isToolError({ content })) errors.set(tool, shownContent(content).text.slice(0, 500))
   }
+}
+
+/** The calls of functions in a message, which may have anything in their place: agents write messages of their own. */
+export function functionCalls({ tool_calls: calls }: ChatMessage): ChatToolCall[] {
+  if (!Array.isArray(calls)) return []
+  return calls.filter((call: Partial<ChatToolCall> | null) => isJsonObject(call?.function))
 }
 
 function answersIn(messages: readonly ChatMessage[]): number {
@@ -113,10 +120,11 @@ function repeatsPrompt(
 function repeatsExchange(messages: readonly ChatMessage[]): boolean {
   const exchanges = new Set<string>()
   let question = ''
-  for (const { role, content, tool_calls: calls = [] } of messages) {
+  for (const message of messages) {
+    const { role, content } = message
     if (role === 'user') question = textOf(content)
     if (role !== 'assistant') continue
-    const called = (calls ?? []).map((call) => call.function)
+    const called = functionCalls(message).map((call) => call.function)
     const exchange = JSON.stringify([question, textOf(content), called])
     if (exchanges.has(exchange)) return true
     exchanges.add(exchange)

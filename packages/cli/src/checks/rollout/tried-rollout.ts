@@ -9,14 +9,14 @@ import {
   type RolloutRecording,
 } from '@osmosis/controller'
 import { OsmosisError } from '@osmosis/core'
-import type { ChatMessage, PolicyCall } from '@osmosis/core/policy'
+import type { PolicyCall } from '@osmosis/core/policy'
 
 import { closing } from '../../command/process.ts'
 import type { EvalRunPlan } from '../../eval/run/evaluation-plan.ts'
 import { startServerProcess, type ServerProcess } from '../../serve/server-process.ts'
 import type { EntrypointKind } from '../../child/served-workflow.ts'
 import type { ObservedRollouts } from '../../child/observed-rollouts.ts'
-import { hearRequests, type HeardRequests } from './heard-requests.ts'
+import { functionCalls, hearRequests, type HeardRequests } from './heard-requests.ts'
 import { hearLog, type HeardLog } from './server-log.ts'
 
 /** The rollouts that were run of a row. */
@@ -221,10 +221,9 @@ function conversationsOf(recording: RolloutRecording): TriedConversation[] {
     id,
     calls,
     trainedAnswers: trained.reduce((sum, { answers }) => sum + answers.length, 0),
-    calledTools: [messages, ...otherConversations].flat().flatMap(toolsCalledIn),
+    calledTools: [messages, ...otherConversations]
+      .flat()
+      .flatMap(functionCalls)
+      .map((call) => call.function.name),
   }))
-}
-
-function toolsCalledIn({ tool_calls: calls }: ChatMessage): string[] {
-  return (calls ?? []).map((call) => call.function.name)
 }
