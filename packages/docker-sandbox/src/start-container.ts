@@ -44,8 +44,8 @@ const plainUser = '65534:65534'
 /** Does nothing until the container is removed, and waits for processes whose parents ended before them. */
 const idle = 'while :; do sleep 3600 & wait; done'
 
-/** Whether the storage driver can limit a container; found out by the first one. */
-let hasDiskLimit = true
+/** Whether the storage driver can limit a container; found out by the first one, undefined until then. */
+let hasDiskLimit: boolean | undefined
 
 /** Starts a container in which nothing runs yet. */
 export async function startContainer(
@@ -74,7 +74,9 @@ async function chooseUser(
   { user, image, folder }: ContainerSettings,
 ): Promise<string> {
   const { Config } = await docker.getImage(image).inspect()
-  const chosen = user ?? (/^(?:root|0)?(?::|$)/.test(Config.User) ? plainUser : Config.User)
+  // Since version 29, Docker leaves out what is empty.
+  const { User: ofImage = '' } = Config as { readonly User?: string }
+  const chosen = user ?? (/^(?:root|0)?(?::|$)/.test(ofImage) ? plainUser : ofImage)
   await exitCodeIn(container, '0', ['chmod', '777', folder])
   const isAllowed = (await exitCodeIn(container, chosen, ['/bin/sh', '-c', '[ -w . ]'])) === 0
   return isAllowed || user !== undefined ? chosen : '0'
@@ -114,18 +116,39 @@ async function createLimited(
   settings: ContainerSettings,
 ): Promise<Docker.Container> {
   const options = optionsOf(settings)
-  if (!hasDiskLimit) return docker.createContainer(options)
+  if (hasDiskLimit === false) return docker.createContainer(options)
   const size = String(settings.diskBytes)
   const HostConfig = { StorageOpt: { size }, ...options.HostConfig }
-  return docker.createContainer({ ...options, HostConfig }).catch(async (error: unknown) => {
+  try {
+    const container = await docker.createContainer({ ...options, HostConfig })
+    if (hasDiskLimit === undefined) {
+      if (await ignoresDiskLimit(docker)) noteNoDiskLimit()
+      else hasDiskLimit = true
+    }
+    return container
+  } catch (error) {
     if (!/storage-opt|quota/i.test(errorMessage(error))) throw error
-    hasDiskLimit = false
-    process.emitWarning(
-      'The storage driver of Docker does not limit the disk of a container: a command can fill the disk of the machine.',
-      'OsmosisWarning',
-    )
+    noteNoDiskLimit()
     return docker.createContainer(options)
-  })
+  }
+}
+
+/** The image store of containerd, the default since Docker 29, takes a limit and has none. */
+async function ignoresDiskLimit(docker: Docker): Promise<boolean> {
+  const { DriverStatus: facts } = (await docker.info().catch(() => ({}))) as {
+    readonly DriverStatus?: readonly (readonly string[])[] | null
+  }
+  return facts?.flat().includes('io.containerd.snapshotter.v1') ?? false
+}
+
+function noteNoDiskLimit(): void {
+  // Several containers may be the first.
+  if (hasDiskLimit === false) return
+  hasDiskLimit = false
+  process.emitWarning(
+    'The storage driver of Docker does not limit the disk of a container: a command can fill the disk of the machine.',
+    'OsmosisWarning',
+  )
 }
 
 function optionsOf(settings: ContainerSettings): Docker.ContainerCreateOptions {

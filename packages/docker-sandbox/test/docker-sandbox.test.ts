@@ -1,6 +1,12 @@
 import { once } from 'node:events'
-import { createServer, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type ServerResponse,
+} from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { DockerSandbox, type DockerSandboxOptions } from '@osmosis/docker-sandbox'
@@ -254,18 +260,8 @@ function useDockerAt(host: string): void {
   })
 }
 
-/** A daemon without the image, which refuses all containers once the image is there. */
-async function useDaemonThatPulls(pull: (progress: ServerResponse) => void): Promise<void> {
-  let isPulled = false
-  const server = createServer((request, response) => {
-    if (request.url?.startsWith('/images/create')) {
-      isPulled = true
-      pull(response)
-    } else {
-      response.writeHead(isPulled ? 409 : 404, { 'content-type': 'application/json' })
-      response.end(JSON.stringify({ message: isPulled ? 'too many containers' : 'no such image' }))
-    }
-  })
+async function useDaemon(answer: RequestListener): Promise<void> {
+  const server = createServer(answer)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   onTestFinished(async () => {
@@ -274,6 +270,57 @@ async function useDaemonThatPulls(pull: (progress: ServerResponse) => void): Pro
   })
   useDockerAt(`tcp://127.0.0.1:${(server.address() as AddressInfo).port}`)
 }
+
+/** A daemon without the image, which refuses all containers once the image is there. */
+async function useDaemonThatPulls(pull: (progress: ServerResponse) => void): Promise<void> {
+  let isPulled = false
+  await useDaemon((request, response) => {
+    if (request.url?.startsWith('/images/create')) {
+      isPulled = true
+      pull(response)
+    } else {
+      response.writeHead(isPulled ? 409 : 404, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ message: isPulled ? 'too many containers' : 'no such image' }))
+    }
+  })
+}
+
+/** Docker 29 answers so, where a command ends at once: it leaves out what is empty, such as the user of the image. */
+const answerOf29 = {
+  Id: 'one',
+  Config: { Cmd: ['sh'] },
+  ExitCode: 0,
+  DriverStatus: [['driver-type', 'io.containerd.snapshotter.v1']],
+}
+
+always(
+  'Docker 29 runs commands as nobody, and warns once that it does not limit the disk',
+  async () => {
+    const users: unknown[] = []
+    const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+      const body = await text(request)
+      if (request.url === '/containers/one/exec') {
+        users.push((JSON.parse(body) as { readonly User?: string }).User)
+      }
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify(answerOf29))
+    }
+    await useDaemon((request, response) => void answer(request, response))
+    const warnings = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    onTestFinished(() => warnings.mockRestore())
+    // The first container of a process finds out what the disk has.
+    vi.resetModules()
+    const { DockerSandbox: Sandbox } = await import('@osmosis/docker-sandbox')
+    const start = async (): Promise<void> => (await Sandbox.start({ image })).close()
+    await Promise.all([start(), start()])
+    await start()
+    // Root prepares the folder.
+    expect(users.filter((user) => user !== '0')).toEqual(Array(3).fill('65534:65534'))
+    expect(warnings.mock.calls).toEqual([
+      [expect.stringContaining('does not limit the disk'), 'OsmosisWarning'],
+    ])
+  },
+)
 
 always('a container that Docker refuses after the pull is an error that says so', async () => {
   await useDaemonThatPulls((progress) => progress.end('{"status":"Download complete"}\n'))
