@@ -10,10 +10,16 @@ import {
   sandboxLimits,
   tooLarge,
 } from '@osmosis/core/sandbox'
-import Docker from 'dockerode'
+import type Docker from 'dockerode'
 
 import { type CommandEnd, type CommandSettings, runCommand } from './run-command.ts'
-import { type DockerSandboxOptions, failed, isGone, startContainer } from './start-container.ts'
+import {
+  dockerDaemon,
+  type DockerSandboxOptions,
+  failed,
+  isGone,
+  startContainer,
+} from './start-container.ts'
 
 /** The folder of the sandbox in its container. */
 const folder = '/work'
@@ -87,7 +93,7 @@ export class DockerSandbox implements Sandbox {
    */
   static async start(options: DockerSandboxOptions): Promise<DockerSandbox> {
     const limits = sandboxLimits(options)
-    const { container, user } = await startContainer(new Docker(), {
+    const { container, user } = await startContainer(dockerDaemon(), {
       ...options,
       diskBytes: positive('diskBytes', options.diskBytes ?? 10 * 1024 ** 3),
       memoryBytes: positive('memoryBytes', options.memoryBytes ?? 1024 ** 3),

@@ -2,7 +2,7 @@ import { finished } from 'node:stream/promises'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import type { ReadOptions, SandboxLimits } from '@osmosis/core/sandbox'
-import type Docker from 'dockerode'
+import Docker from 'dockerode'
 
 /** Options of `DockerSandbox.start`. */
 export interface DockerSandboxOptions extends SandboxLimits, ReadOptions {
@@ -46,6 +46,19 @@ const idle = 'while :; do sleep 3600 & wait; done'
 
 /** Whether the storage driver can limit a container; found out by the first one, undefined until then. */
 let hasDiskLimit: boolean | undefined
+
+/**
+ * The daemon that the environment names, else the local one.
+ *
+ * @throws OsmosisError with code `tool_failed` for an address that is none, and for certificates that cannot be read
+ */
+export function dockerDaemon(): Docker {
+  try {
+    return new Docker()
+  } catch (error) {
+    throw unreachable(error)
+  }
+}
 
 /** Starts a container in which nothing runs yet. */
 export async function startContainer(
@@ -193,11 +206,14 @@ async function pull(docker: Docker, { image, signal }: ContainerSettings): Promi
   }
 }
 
+/** Only what Docker itself says has a status. */
 function creationError(error: unknown): OsmosisError {
-  const code = (error as { code?: unknown }).code
-  if (code !== 'ENOENT' && code !== 'ECONNREFUSED' && code !== 'EACCES') {
-    return failed('Docker refused to create the container', error)
-  }
+  return statusOf(error) === undefined
+    ? unreachable(error)
+    : failed('Docker refused to create the container', error)
+}
+
+function unreachable(error: unknown): OsmosisError {
   return failed(
     'The Docker daemon cannot be reached; start it, or set DOCKER_HOST to where it listens',
     error,

@@ -343,14 +343,21 @@ always('a pull ends when the start is aborted', async () => {
   await closed
 })
 
-always('a daemon that cannot be reached is an error that says what to do', async () => {
-  useDockerAt('unix:///nowhere/docker.sock')
+always.each([
+  ['nowhere', async () => useDockerAt('unix:///nowhere/docker.sock')],
+  ['at an address that is none', async () => useDockerAt('tcp://no address')],
+  ['there and hangs up', async () => useDaemon((request) => request.socket.destroy())],
+])('a daemon that is %s is an error that says what to do', async (_where, use) => {
+  await use()
   await expect(DockerSandbox.start({ image })).rejects.toMatchObject({
     code: 'tool_failed',
     message: expect.stringMatching(
       /^The Docker daemon cannot be reached; start it, or set DOCKER_HOST to where it listens/,
     ),
   })
+})
+
+always('a limit that is none is an error', async () => {
   await expect(DockerSandbox.start({ image, memoryBytes: 0.5 })).rejects.toMatchObject({
     code: 'invalid_config',
   })
