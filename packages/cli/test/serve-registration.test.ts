@@ -174,7 +174,7 @@ describe('osmosis serve --register', () => {
       [...serveAdder, '--register', '--host', '192.0.2.1'],
       home(),
     )
-    const unusable = /^error: The server cannot listen on[^]*EADDRNOTAVAIL/m
+    const unusable = /^error: Port \d+ of 192\.0\.2\.1 cannot be opened: [^]*EADDRNOTAVAIL/m
     expect([code, stderr]).toEqual([2, expect.stringMatching(unusable)])
   })
 

@@ -66,7 +66,7 @@ describe('createController', () => {
     await expect(createController({ policy, port })).rejects.toStrictEqual(
       new OsmosisError(
         'port_in_use',
-        `127.0.0.1:${port} is in use. Choose another port, or 0 for any free one.`,
+        `Port ${port} of 127.0.0.1 is used by another program. Stop it, or choose another port; 0 picks a free one.`,
         { cause: expect.objectContaining({ code: 'EADDRINUSE' }) as Error },
       ),
     )
@@ -79,7 +79,9 @@ describe('createController', () => {
   ])('explains why it cannot listen on $host:$port', async ({ host, port, why }) => {
     await expect(createController({ policy, host, port })).rejects.toMatchObject({
       code: 'invalid_config',
-      message: expect.stringMatching(`^Cannot listen on ${host}:${port}: .*${why}`) as string,
+      message: expect.stringMatching(
+        `^Port ${port} of ${host} cannot be opened: .*${why}`,
+      ) as string,
     })
   })
 

@@ -103,7 +103,7 @@ describe('serving', () => {
     await expect(serving).rejects.toMatchObject({
       code: 'invalid_config',
       message: expect.stringMatching(
-        `^The server cannot listen on port ${port} of ${host}: .*${why}`,
+        `^Port ${port} of ${host} cannot be opened: .*${why}`,
       ) as string,
     })
   })

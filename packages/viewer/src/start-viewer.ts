@@ -2,7 +2,8 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-import { errorMessage, OsmosisError } from '@osmosis/core'
+import { errorMessage } from '@osmosis/core'
+import { listenOn } from '@osmosis/protocol/http'
 
 import { readPage } from './page-file.ts'
 import { type RunPlaces, RunCatalog } from './runs/run-catalog.ts'
@@ -60,7 +61,7 @@ export interface Viewer {
  * Serves the page that shows evaluation runs, to this machine only, and follows runs that other processes
  * write. The caller closes it.
  *
- * @throws OsmosisError with code `port_in_use`
+ * @throws OsmosisError with code `port_in_use`, or `invalid_config` for a port that this user may not open
  */
 export async function startViewer(options: ViewerOptions): Promise<Viewer> {
   const { port = 0, run, training, regrade, canRegrade, ...places } = options
@@ -83,7 +84,7 @@ export async function startViewer(options: ViewerOptions): Promise<Viewer> {
       else replyText(response, 500, errorMessage(error))
     })
   })
-  await listen(server, port)
+  await listenOn(server, { host: '127.0.0.1', port })
 
   let closed: Promise<void> | undefined
   const close = (): Promise<void> => (closed ??= closeServer(server))
@@ -99,17 +100,6 @@ export async function startViewer(options: ViewerOptions): Promise<Viewer> {
     close,
     [Symbol.asyncDispose]: close,
   }
-}
-
-function listen(server: Server, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      const message = `Port ${port} of 127.0.0.1 is in use. Choose another port, or omit it to use a free one.`
-      const taken = error.code === 'EADDRINUSE'
-      reject(taken ? new OsmosisError('port_in_use', message, { cause: error }) : error)
-    })
-    server.listen(port, '127.0.0.1', resolve)
-  })
 }
 
 function portOf(server: Server): number {

@@ -105,6 +105,14 @@ describe('who is let in', () => {
     expect(policy).not.toContain('unsafe')
   })
 
+  it('says that a number is no port', async () => {
+    const { root } = await airlineViewer()
+    await expect(startViewer({ root, port: 70_000 })).rejects.toMatchObject({
+      code: 'invalid_config',
+      message: expect.stringMatching(/^Port 70000 of 127\.0\.0\.1 cannot be opened: /) as string,
+    })
+  })
+
   it('says that a port is taken', async () => {
     const { root, viewer } = await airlineViewer()
     await expect(startViewer({ root, port: viewer.port })).rejects.toMatchObject({

@@ -3,6 +3,7 @@ import { createServer, type Server } from 'node:http'
 
 import { type HttpBindings, getRequestListener } from '@hono/node-server'
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { listenOn } from '@osmosis/protocol/http'
 import { Hono } from 'hono'
 
 import { Refusal } from './request-body.ts'
@@ -28,7 +29,7 @@ async function listen(
   const server = createServer({ keepAliveTimeout }, (incoming, outgoing) => {
     listener(incoming, outgoing).catch(() => outgoing.destroy())
   })
-  const bound = await bind(server, host, port)
+  const bound = await listenOn(server, { host, port, backlog })
   return {
     url: `http://${host.includes(':') ? `[${host}]` : host}:${bound}`,
     close: () => stop(server),
@@ -44,45 +45,6 @@ async function stop(server: Server): Promise<void> {
   await closed.promise
   clearInterval(idle)
   clearTimeout(cutoff)
-}
-
-/** What the system, and Node.js, say of an address or a port that this process cannot have. */
-const unusable = new Set<unknown>([
-  'EACCES',
-  'EADDRNOTAVAIL',
-  'EAFNOSUPPORT',
-  'EAI_AGAIN',
-  'EINVAL',
-  'ENOTFOUND',
-  'ERR_SOCKET_BAD_PORT',
-])
-
-async function bind(server: Server, host: string, port: number): Promise<number> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  server.once('error', reject)
-  try {
-    server.listen({ host, port, backlog }, resolve)
-    await promise
-  } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException
-    if (code === 'EADDRINUSE') {
-      throw new OsmosisError(
-        'port_in_use',
-        `${host}:${port} is in use. Choose another port, or 0 for any free one.`,
-        { cause },
-      )
-    }
-    if (!unusable.has(code)) throw cause
-    throw new OsmosisError(
-      'invalid_config',
-      `Cannot listen on ${host}:${port}: ${errorMessage(cause)}. The host must be an address of this machine, and the port one that this user may open.`,
-      { cause },
-    )
-  } finally {
-    server.off('error', reject)
-  }
-  const address = server.address()
-  return typeof address === 'object' && address !== null ? address.port : port
 }
 
 /** Routes with access to the connection of a request. */

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { getRequestListener } from '@hono/node-server'
 import { OsmosisError } from '@osmosis/core'
 import { isLoopback } from '@osmosis/core/http'
+import { listenOn } from '@osmosis/protocol/http'
 
 import type { ServableApp } from '../http/server-shell.ts'
 import { HttpRefusal, toResponse } from '../http/server-route.ts'
@@ -140,7 +141,7 @@ export async function serve(
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
-  await listen(http, host, port)
+  await listenOn(http, { host, port, backlog })
   const { address, port: boundPort, family } = http.address() as AddressInfo
   const url = `http://${family === 'IPv6' ? `[${address}]` : address}:${boundPort}`
 
@@ -194,15 +195,6 @@ function createHttpServer(app: ServableApp, limits: HttpLimits | undefined): Ser
   return http
 }
 
-async function listen(http: Server, host: string, port: number): Promise<void> {
-  try {
-    http.listen({ host, port, backlog })
-    await once(http, 'listening')
-  } catch (error) {
-    throw toListenError(error as Error, host, port)
-  }
-}
-
 async function closeHttpServer(http: Server, sockets: ReadonlySet<Socket>): Promise<void> {
   const closed = once(http, 'close')
   const late = performance.now() + closeMs
@@ -233,33 +225,5 @@ function assertGuarded(host: string, requiresKey: boolean): void {
   throw new OsmosisError(
     'invalid_config',
     `Refusing to listen on ${host} without an API key: anyone who reaches it could start rollouts. Set apiKey (--api-key-file, OSMOSIS_ROLLOUT_SERVER_API_KEY), listen on 127.0.0.1, or pass allowUnauthenticated (--no-auth) if something else protects the server.`,
-  )
-}
-
-/** What the system, and Node.js, say of an address or a port that this process cannot have. */
-const unusable = new Set<unknown>([
-  'EACCES',
-  'EADDRNOTAVAIL',
-  'EAFNOSUPPORT',
-  'EAI_AGAIN',
-  'EINVAL',
-  'ENOTFOUND',
-  'ERR_SOCKET_BAD_PORT',
-])
-
-/** Explains why a server cannot listen. */
-function toListenError(error: Error & { code?: string }, host: string, port: number): Error {
-  if (error.code === 'EADDRINUSE') {
-    return new OsmosisError(
-      'port_in_use',
-      `Port ${port} of ${host} is used by another program. Stop it, or choose another port; 0 picks a free one.`,
-      { cause: error },
-    )
-  }
-  if (!unusable.has(error.code)) return error
-  return new OsmosisError(
-    'invalid_config',
-    `The server cannot listen on port ${port} of ${host}: ${error.message}. The host must be an address of this machine, and the port one that this user may open.`,
-    { cause: error },
   )
 }
