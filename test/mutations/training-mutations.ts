@@ -27,6 +27,13 @@ export const trainingMutations: readonly Mutation[] = [
       ],
     ],
   ),
+  ...mutationsOf('packages/train/learner/training.py', updates, [
+    [
+      'the drift of stale answers is measured against the weights of now',
+      's.start if s.version == self.version else s.answered',
+      's.start',
+    ],
+  ]),
   ...mutationsOf(
     'packages/train/learner/learner.py',
     [`${train}/learner/requests.test.ts`],

@@ -46,7 +46,12 @@ UPDATES = [
     ("divided by a constant", "policy_gradient", {"loss": "dr_grpo", "epochs": 2, "maxGradNorm": 0.01, "seed": 8}),
     ("clipped weights keep their gradient", "policy_gradient", {"loss": "cispo", "clipLow": 1, "clipHigh": 1.15, "epochs": 3, "minibatches": 2, "seed": 9}),
     ("ratios of sequences", "policy_gradient", {"loss": "gspo", "epochs": 3, "clipLow": 0.03, "clipHigh": 0.04, "minibatches": 2, "seed": 10}),
+    ("stale answers in one step", "policy_gradient", {"seed": 11}),
+    ("stale answers in several steps", "policy_gradient", {"epochs": 2, "minibatches": 2, "seed": 12}),
 ]
+
+# In these, the version before sampled every second sequence: the recorded logprobs are close to those of its weights.
+STALE = {"stale answers in one step", "stale answers in several steps"}
 
 
 def distribution(weights, ids, place, temperature):
@@ -155,7 +160,7 @@ class AdamW:
 def update(weights, optimizer, kind, settings, sequences):
     figures, count = Figures(), settings["minibatches"]
     tokens = sum(len(sequence["places"]) for sequence in sequences)
-    drifts = [abs(a - b) for s in sequences for a, b in zip(s["before"], s["recorded"])]
+    drifts = [abs(a - b) for s in sequences for a, b in zip(s["answered"], s["recorded"])]
     chance, order = random.Random(settings["seed"]), list(sequences)
     for _ in range(settings["epochs"]):
         chance.shuffle(order)
@@ -181,18 +186,24 @@ def update(weights, optimizer, kind, settings, sequences):
 
 def main():
     weights, optimizer, written = [list(row) for row in FIRST], AdamW(), []
-    for name, kind, own in UPDATES:
+    earlier = weights
+    for version, (name, kind, own) in enumerate(UPDATES):
         settings, sequences, sent = {**DEFAULTS, **own}, [], []
-        for ids, places, advantages, temperature, offsets in SEQUENCES:
+        for number, (ids, places, advantages, temperature, offsets) in enumerate(SEQUENCES):
             before = [logprob(weights, ids, place, temperature) for place in places]
-            recorded = [round(value + offset, 4) for value, offset in zip(before, offsets)]
-            sequences.append({"ids": ids, "places": places, "advantages": advantages, "temperature": temperature, "before": before, "recorded": recorded})
+            is_stale = name in STALE and number % 2 == 1
+            answered = [logprob(earlier, ids, place, temperature) for place in places] if is_stale else before
+            recorded = [round(value + offset, 4) for value, offset in zip(answered, offsets)]
+            sequences.append({"ids": ids, "places": places, "advantages": advantages, "temperature": temperature, "before": before,
+                              "answered": answered, "recorded": recorded})
 
             def by_place(values):
                 return [values[places.index(place)] if place in places else 0 for place in range(len(ids))]
 
             sent.append({"ids": ids, "mask": by_place([1] * len(places)), "logprobs": by_place(recorded),
-                         "advantages": by_place(advantages), "temperature": temperature})
+                         "advantages": by_place(advantages), "temperature": temperature,
+                         **({"policyVersion": version - 1, "newestVersion": version - 1} if is_stale else {})})
+        earlier = [list(row) for row in weights]
         figures = update(weights, optimizer, kind, settings, sequences)
         written.append({"name": name, "loss": kind, "settings": settings, "sequences": sent, "figures": figures,
                         "weights": [[round(weight, 9) for weight in row] for row in weights]})

@@ -22,6 +22,7 @@ def first_weights():
 
 class TablePolicy(Policy):
     template, max_length, vocabulary_size, end_ids = "", 64, VOCABULARY, {END}
+    has_adapters = True  # all of its weights are few
 
     def __init__(self, options, weights=True):
         torch.set_num_threads(1)
