@@ -305,6 +305,42 @@ describe('the commit of an end', () => {
     expect(conflicts).toHaveLength(1)
   })
 
+  it.each([
+    ['before', 0],
+    ['after', 1],
+  ])(
+    'of a callback that came %s the order failed counts, although the first failed',
+    async (_, n) => {
+      const fail = Promise.withResolvers<void>()
+      const started = Promise.withResolvers<void>()
+      const admission = Promise.withResolvers<{ status: number }>()
+      commit = async () => {
+        if (commits.length > 1) return
+        started.resolve()
+        await fail.promise
+      }
+      await using lossy = await startRolloutServer(async () => admission.promise)
+      const running = controller.run({ initialMessages: [] }, { server: { url: lossy.url } })
+      const order = await lossy.order(0)
+      const first = grade(order, rewarded(1))
+      await started.promise
+      const answers: Promise<unknown>[] = []
+      const steps = [
+        () => answers.push(grade(order, rewarded(2))),
+        () => admission.resolve({ status: 500 }),
+      ]
+      for (const step of n === 0 ? steps : steps.toReversed()) {
+        step()
+        await exchange(order)
+      }
+      fail.reject(new Error('disk full'))
+      expect(await first).toStrictEqual([500, { detail: 'disk full' }])
+      expect(await Promise.all(answers)).toStrictEqual([ok])
+      expect((await running).samples.get('a')?.reward).toBe(2)
+      expect(commits.slice(1)).toStrictEqual([await running])
+    },
+  )
+
   it('of a callback survives the caller hanging up', async () => {
     const started = Promise.withResolvers<void>()
     const finish = Promise.withResolvers<void>()

@@ -40,10 +40,10 @@ export async function driveRollout<Outcome extends { readonly status: RolloutEnd
   } catch (error) {
     if (signal.aborted) return cancel(rollout)
     // The server may have run the rollout although its answer to the order was lost.
-    const outcome = await session.committed()
-    if (outcome !== undefined) return outcome
-    sessions.discard(session)
-    throw error
+    return session.endedOr(async () => {
+      sessions.discard(session)
+      throw error
+    })
   }
   let next: Outcome | 'timeout' | 'aborted'
   try {

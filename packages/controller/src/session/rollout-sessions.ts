@@ -34,6 +34,7 @@ export class RolloutSession<Outcome, State> {
   readonly #resolveEnded: (outcome: Outcome) => void
   readonly #over = new AbortController()
   #sentAt = performance.now()
+  readonly #ending = new Set<Promise<Outcome>>()
   #committing: Promise<void> | undefined
   #outcome: Outcome | undefined
 
@@ -65,18 +66,32 @@ export class RolloutSession<Outcome, State> {
    * @throws the error of the commit; the rollout then continues.
    */
   async end(produce: (facts: RolloutFacts) => Outcome, onWon?: () => void): Promise<Outcome> {
-    let earlier = await this.committed()
-    // Several may have waited for a commit that failed. The first of them commits now, and the others wait for it.
-    while (earlier === undefined && this.#committing !== undefined) earlier = await this.committed()
-    if (earlier !== undefined) return earlier
-    const outcome = produce(this.#facts())
-    this.#committing = this.#commitEnd(outcome, onWon)
-    await this.#committing
-    return outcome
+    const ending = this.#end(produce, onWon)
+    this.#ending.add(ending)
+    try {
+      return await ending
+    } finally {
+      this.#ending.delete(ending)
+    }
   }
 
-  /** The outcome once no commit is in progress; undefined when the rollout continues. */
-  async committed(): Promise<Outcome | undefined> {
+  /** The outcome once nobody is about to end the rollout. When it continues then, resolves as `act` does, called at once. */
+  async endedOr<T>(act: () => Promise<T>): Promise<Outcome | T> {
+    // Those that wait for a commit that fails begin one of their own.
+    while (this.#ending.size > 0) await Promise.allSettled(this.#ending)
+    return this.#outcome ?? act()
+  }
+
+  /** Aborts model calls in progress. */
+  stopPolicyCalls(): void {
+    this.#over.abort()
+  }
+
+  async #end(
+    produce: (facts: RolloutFacts) => Outcome,
+    onWon: (() => void) | undefined,
+  ): Promise<Outcome> {
+    // Several may wait for a commit that fails. The first of them commits next, and the others wait for it.
     while (this.#committing !== undefined) {
       try {
         await this.#committing
@@ -84,12 +99,11 @@ export class RolloutSession<Outcome, State> {
         // The caller that started this commit reports its failure.
       }
     }
-    return this.#outcome
-  }
-
-  /** Aborts model calls in progress. */
-  stopPolicyCalls(): void {
-    this.#over.abort()
+    if (this.#outcome !== undefined) return this.#outcome
+    const outcome = produce(this.#facts())
+    this.#committing = this.#commitEnd(outcome, onWon)
+    await this.#committing
+    return outcome
   }
 
   async #commitEnd(outcome: Outcome, onWon: (() => void) | undefined): Promise<void> {
