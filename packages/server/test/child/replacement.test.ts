@@ -1,7 +1,7 @@
 import path from 'node:path'
 
 import { temporaryFolder } from '../../../../test/kit/index.ts'
-import { expect, it, describe } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { type Ended, openPool, runRollout } from './pool-under-test.ts'
 
@@ -109,5 +109,24 @@ it(
     expect((await runRollout(pool, 'nothing')).completion.failure).toBeNull()
     expect(ends).toHaveLength(2)
     expect(pool.workers()).toMatchObject({ running: 1, restarts: { killed: 2 } })
+  },
+)
+
+it(
+  'a worker is replaced although onWorkerEnd throws, with a warning',
+  { tags: 'slow' },
+  async () => {
+    const warned = vi.spyOn(process, 'emitWarning').mockReturnValue()
+    onTestFinished(() => warned.mockRestore())
+    const { pool } = await openPool({
+      workers: 1,
+      onWorkerEnd: () => {
+        throw new Error('no log')
+      },
+    })
+    for (const pid of pool.workerPids) process.kill(pid, 'SIGKILL')
+    await expect.poll(() => pool.workers().restarts).toMatchObject({ killed: 1 })
+    expect((await runRollout(pool, 'nothing')).completion.failure).toBeNull()
+    expect(warned.mock.calls).toEqual([['onWorkerEnd failed: no log', 'OsmosisWarning']])
   },
 )

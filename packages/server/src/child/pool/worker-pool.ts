@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 
-import { isOsmosisError, OsmosisError } from '@osmosis/core'
+import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import { untilAborted, wait } from '@osmosis/core/http'
 
 import type { ProcessUsage, ReadyMessage } from '../worker-messages.ts'
@@ -242,7 +242,12 @@ export class WorkerPool {
   /** Waits until the successor of a worker that has ended may be started. */
   async #makeWay(worker: WorkerProcess, restartMs: number): Promise<void> {
     const { what, reason, runs } = await worker.ended
-    this.#options.onWorkerEnd?.({ pid: worker.pid, what, rollouts: runs.length, restartMs })
+    try {
+      this.#options.onWorkerEnd?.({ pid: worker.pid, what, rollouts: runs.length, restartMs })
+    } catch (error) {
+      // Code of the user must not cost the pool a worker.
+      process.emitWarning(`onWorkerEnd failed: ${errorMessage(error)}`, 'OsmosisWarning')
+    }
     await wait(restartMs, this.#closing.signal)
     this.#restarts[reason] += 1
   }
