@@ -37,7 +37,7 @@ export interface GraderContext<TConfig = unknown, TWorkflowConfig = unknown> {
   readonly rolloutId: string
   /** Null when the rollout is not part of a group. */
   readonly group: RolloutGroup | null
-  /** Aborted at the grader's deadline or the cancellation of the rollout. */
+  /** Aborted at the grader's deadline, at the cancellation of the rollout, and when the grading has ended. */
   readonly signal: AbortSignal
   /** The folder where the workflow could store files; null when it cannot be created. */
   readonly artifactsDir: string | null

@@ -50,8 +50,16 @@ export async function runGradingPhase<TConfig, TWorkflowConfig>(
   } finally {
     release?.()
     deadline?.clear()
+    // What the grader left behind changes nothing more: all readers of the outcome see the same rewards.
+    deadline?.abort(graded)
   }
 }
+
+/** Shared by all rollouts: it carries no data, and its stack trace would be of no use. */
+export const graded = new OsmosisError(
+  'rollout_ended',
+  'The grading of this rollout has ended; a reward that is set now changes nothing. Await everything the grader starts.',
+)
 
 /** @throws the reason why there is nothing to grade */
 export function assertSamples(

@@ -11,7 +11,7 @@ import { untilAborted } from '@osmosis/core/http'
 import { cloneConfig, requireLabel } from '@osmosis/core/workflow'
 import type { ConcurrencyLimiter } from './slots/concurrency-limiter.ts'
 import { type Deadline, graderDeadline } from './deadline.ts'
-import { assertRewarded, notGraded } from './grading-phase.ts'
+import { assertRewarded, graded, notGraded } from './grading-phase.ts'
 import type { LiveRollout } from './live-rollout.ts'
 import { SampleGrading } from './sample-grading.ts'
 import { toFailure } from './workflow-phase.ts'
@@ -75,9 +75,15 @@ export async function gradeGroup<TConfig, TWorkflowConfig>(
     let judged: Promise<void> | undefined
     // User code runs in the span of the first member.
     const judge = (): Promise<void> =>
-      (judged ??= phase.run(async () => {
-        await new grader(copy).gradeGroup(context)
-      }))
+      (judged ??= phase
+        .run(async () => {
+          await new grader(copy).gradeGroup(context)
+        })
+        // Before the first member is told, because what the grader left behind changes nothing more.
+        .finally(() => {
+          phase.clear()
+          phase.abort(graded)
+        }))
     await Promise.all(members.map(async (member) => settle(member, grader.name, judge)))
   } catch (error) {
     for (const { reject } of group.waiting) reject(error)

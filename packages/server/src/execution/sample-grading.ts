@@ -78,7 +78,7 @@ export class SampleGrading<TConfig, TWorkflowConfig> implements GraderContext<
   setSampleReward(sampleId: string, reward: number): void {
     const sample = this.#find(sampleId)
     assertReward(sampleId, reward)
-    // The outcome has been reported without this grader.
+    // The grading is over, and its outcome is reported as it was.
     if (this.signal.aborted) return
     ;(sample as { reward: number | null }).reward = reward
   }

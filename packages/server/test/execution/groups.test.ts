@@ -469,6 +469,29 @@ it('releases the memory of many graded groups', async () => {
   await expect.poll(() => countAlive(rows)).toBe(0)
 })
 
+it('rewards that code of the grader sets after the end of the grading change nothing', async () => {
+  const late = Promise.withResolvers<void>()
+  const groups = new GroupRuns(
+    {},
+    {
+      judge: (ctx) => {
+        rankMembers(ctx)
+        setImmediate(late.resolve)
+        ctx.signal.addEventListener('abort', () => {
+          for (const member of ctx.members) member.setReward(-1)
+        })
+        void late.promise.then(() => {
+          for (const member of ctx.members) member.setReward(-2)
+        })
+      },
+    },
+  )
+  const ended = await Promise.all([1, 2].map(async (attempt) => groups.run('g', attempt, 2)))
+  await late.promise
+  const rewards = ended.map(({ grading }) => grading?.samples.get('answer')?.reward)
+  expect(rewards).toEqual([0.5, 1])
+})
+
 describe('grading of a group that fails', () => {
   it('fails every member with the thrown error, and sets no reward', async () => {
     const runs = new GroupRuns(
