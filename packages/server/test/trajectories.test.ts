@@ -152,6 +152,48 @@ describe('the trajectory document of a rollout', () => {
     expect(read(running).steps).toMatchObject(answered)
   })
 
+  it('shows the reward that a sample source has set where nothing is graded', async () => {
+    await using running = await startServer({
+      workflow: workflowOf(async (ctx) => {
+        await askPolicy(ctx)
+        requireRolloutContext('test').registerSampleSource('own', {
+          getSample: (id) => ({ ...toRolloutSample({ id, messages: [] }), reward: 0.5 }),
+        })
+      }),
+    })
+    await running.post({ grader_callback_url: null })
+    await ended(running)
+    expect(read(running, 'r1/trajectory-own.json')).toMatchObject({
+      extra: { osmosis: { sample_id: 'own', reward: 0.5 } },
+    })
+  })
+
+  it('has the reward of its callback, although the grader left code behind that sets another', async () => {
+    const grader = graderOf((ctx) => {
+      ctx.setReward(1)
+      ctx.signal.addEventListener('abort', () => {
+        ctx.setReward(2)
+        ctx.setStepRewards('main', [2])
+        ctx.removeSample('main')
+      })
+      setImmediate(() => ctx.setReward(3))
+    })
+    await using running = await startServer({ grader })
+    let late: Promise<unknown> | undefined
+    running.controller.answers['grader'] = [
+      (response) => {
+        late = new Promise((resolve) => setImmediate(resolve))
+        void late.then(() => response.writeHead(200).end())
+      },
+    ]
+    await running.post()
+    await ended(running)
+    expect(await running.controller.bodies()).toMatchObject([{}, { sample: { reward: 1 } }])
+    const { osmosis } = read(running).extra as { osmosis: object }
+    expect(osmosis).toMatchObject({ reward: 1 })
+    expect(JSON.stringify(read(running))).not.toMatch(/step_reward|remove_sample/)
+  })
+
   it('is one for each sample when there are several', async () => {
     await using running = await startServer({
       workflow: workflowOf(async (ctx) => {

@@ -90,7 +90,6 @@ export class RolloutTrajectory {
   #failures: readonly PhaseFailure[] = none
   #warnings: readonly string[] = none
   #samples = noSamples
-  #isGraded = false
   #report: TrajectoryReport | null = null
   #written: Promise<void> | undefined
 
@@ -127,7 +126,6 @@ export class RolloutTrajectory {
 
   gradingEnded({ failure, samples }: GradingOutcome): void {
     this.#failed('grading', failure)
-    this.#isGraded = failure === null
     // A grading that failed early has no samples, but the workflow may have reported some.
     if (samples.size > 0) this.#samples = Promise.resolve(samples)
   }
@@ -187,12 +185,13 @@ export class RolloutTrajectory {
     this.#failures = [...this.#failures, { phase, category, message: shown }]
   }
 
-  /** Errors of HTTP clients may contain keys, and a grader that failed may have set a reward before. */
+  /** Errors of HTTP clients may contain keys, and a phase that failed may have set a reward before. */
   #shown(sample: RolloutSample): RolloutSample {
     const { secrets } = this.#services
+    const hasFailed = this.#failures.length > 0
     const calls = sample.calls.map((call) =>
       call.error === null ? call : { ...call, error: secrets.redact(call.error) },
     )
-    return { ...sample, calls, ...(this.#isGraded ? {} : { reward: null, stepRewards: null }) }
+    return { ...sample, calls, ...(hasFailed ? { reward: null, stepRewards: null } : {}) }
   }
 }
