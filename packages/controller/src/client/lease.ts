@@ -116,13 +116,18 @@ async function sendOnce(
     signal.throwIfAborted()
     if (!isOsmosisError(error)) throw error
     const { cause, message } = error
-    // Without a connection nothing was sent.
-    if (unconnected.has((cause as { code?: unknown } | undefined)?.code)) throw error
+    if (isUnconnected(cause)) throw error
     throw new OsmosisError('protocol_error', `${message} ${unsure}`, { cause })
   }
 }
 
-const unconnected = new Set<unknown>(['ECONNREFUSED', 'ENOTFOUND', 'UND_ERR_CONNECT_TIMEOUT'])
+/** Whether there was no connection, so that nothing was sent: its address was not found, or could not be reached. */
+function isUnconnected(cause: unknown): boolean {
+  // The error of a name with several addresses.
+  if (cause instanceof AggregateError) return true
+  const { code, syscall } = (cause ?? {}) as { code?: unknown; syscall?: unknown }
+  return syscall === 'getaddrinfo' || syscall === 'connect' || code === 'UND_ERR_CONNECT_TIMEOUT'
+}
 
 function readLease(
   request: ServerRequest & { readonly body: LeasedRolloutRequestBody },

@@ -88,6 +88,15 @@ describe('sending a rollout for a lease', () => {
     })
   })
 
+  it('reports that nothing was admitted where no connection can be made', async () => {
+    // An address to which no connection leads, on any machine.
+    await using client = createRolloutClient({ baseUrl: 'http://255.255.255.255:8000' })
+    const failure: unknown = await client.run(order).catch((error: unknown) => error)
+    expect(failure).toMatchObject({ code: 'protocol_error' })
+    expect(String(failure)).toMatch(/ got no answer: connect E/)
+    expect(String(failure)).not.toContain(unsure)
+  })
+
   it.each([
     [200, { status: 'ok' }, 'Only 202 admits a rollout, and only 429 is retried.'],
     [307, '', 'Only 202 admits a rollout'],
