@@ -10,6 +10,8 @@ export interface FailingDisk {
   losses: number
   /** Every write of a folder to the disk fails. */
   losesFolders: boolean
+  /** Files that are written meanwhile fail when they are closed. */
+  failsToClose: boolean
   /** Writes to the disk that wait, or did. */
   waiting: number
   /** Writes to the disk wait for the end of this. */
@@ -23,6 +25,7 @@ export async function failingDisk(): Promise<FailingDisk> {
     isFull: false,
     losses: 0,
     losesFolders: false,
+    failsToClose: false,
     waiting: 0,
     hold() {
       const { promise, resolve } = Promise.withResolvers<void>()
@@ -43,6 +46,13 @@ export async function failingDisk(): Promise<FailingDisk> {
   const spies = [
     vi.spyOn(operations, 'writeFile').mockImplementation(async function (this: FileHandle, data) {
       if (disk.isFull) throw failing('ENOSPC')
+      if (disk.failsToClose) {
+        const close = this.close.bind(this)
+        this.close = async () => {
+          await close()
+          throw failing('EIO')
+        }
+      }
       await writeFile.call(this, data)
     }),
     vi.spyOn(operations, 'datasync').mockImplementation(async function (this: FileHandle) {

@@ -6,10 +6,11 @@ import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 
 import { LocalBackend } from '@osmosis/server/execution'
-import { createRolloutServer } from '@osmosis/server'
+import { createRolloutServer, type RolloutServer } from '@osmosis/server'
 import { FakeController, storedRollouts, onlyIf, post } from '../../../test/kit/index.ts'
 import { describe, expect, it, vi } from 'vitest'
 
+import { failingDisk } from './failing-disk.ts'
 import { AskOnce, OneForYes, startServer } from './running-server.ts'
 import { startChild } from './start-child.ts'
 
@@ -219,6 +220,30 @@ describe('a server with an outbox', () => {
     await server.fetch(new Request('http://x/rollout', { method: 'POST', body }))
     await controller.bodies()
     await vi.waitFor(async () => expect(await storedFiles(outboxDir)).toStrictEqual([]), 60_000)
+  })
+
+  it('leaves its folder to the next server although a file could not be closed', async () => {
+    await using folder = await temporaryFolder()
+    const { outboxDir } = folder
+    await using controller = await new FakeController().start()
+    const disk = await failingDisk()
+    const create = (): RolloutServer =>
+      createRolloutServer({
+        backend: new LocalBackend({ workflow: AskOnce, grader: OneForYes }),
+        logger: false,
+        outboxDir,
+        trajectories: false,
+      })
+    const server = create()
+    disk.failsToClose = true
+    const body = JSON.stringify(controller.rolloutBody())
+    await server.fetch(new Request('http://x/rollout', { method: 'POST', body }))
+    await controller.bodies()
+    await expect(server.close()).rejects.toThrow('EIO: the disk fails')
+    disk.failsToClose = false
+    const next = create()
+    await next.start()
+    await next.close()
   })
 
   it('does not start when its folder is a file', async () => {

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { Agent as HttpAgent, get } from 'node:http'
+import { Agent as HttpAgent, get, type IncomingMessage, type Server } from 'node:http'
 
 import { LocalBackend } from '@osmosis/server/execution'
 import {
@@ -170,6 +170,30 @@ describe('serving', () => {
     await expect(fetch(`${listening.url}/health`)).rejects.toThrow('fetch failed')
     await listening.closed
     await expect(listening.close()).rejects.toThrow('the database has gone')
+  })
+
+  it('closes although its listening socket reports an error meanwhile', async () => {
+    const answer = Promise.withResolvers<Response>()
+    const asked = Promise.withResolvers<Server>()
+    const app: ServableApp = {
+      fetch: async (_, host) => {
+        const { socket } = (host as { incoming: IncomingMessage }).incoming
+        asked.resolve((socket as unknown as { server: Server }).server)
+        return answer.promise
+      },
+      requiresKey: false,
+      logger: silentLogger,
+      drain: async () => {},
+    }
+    const listening = await serve(app, { port: 0, ...quiet })
+    const asking = fetch(listening.url)
+    const server = await asked.promise
+    const closing = listening.close()
+    await expect.poll(() => server.listening).toBe(false)
+    server.emit('error', new Error('accept EMFILE'))
+    answer.resolve(new Response('yes'))
+    expect(await (await asking).text()).toBe('yes')
+    await closing
   })
 
   it('closes when its signal is aborted', async () => {

@@ -130,9 +130,15 @@ export class Outbox {
   /** Finishes all writes, and releases the folder. */
   async close(): Promise<void> {
     await Promise.all(this.#held)
-    await this.#ended.close()
-    await this.#journal.close()
-    await this.#folder.close()
+    try {
+      await this.#ended.close()
+    } finally {
+      try {
+        await this.#journal.close()
+      } finally {
+        await this.#folder.close()
+      }
+    }
   }
 
   async #records(): Promise<OutboxRecord[]> {

@@ -1,4 +1,4 @@
-import { addAbortListener, once } from 'node:events'
+import { addAbortListener } from 'node:events'
 import { createServer, type Server, type ServerOptions } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -196,7 +196,10 @@ function createHttpServer(app: ServableApp, limits: HttpLimits | undefined): Ser
 }
 
 async function closeHttpServer(http: Server, sockets: ReadonlySet<Socket>): Promise<void> {
-  const closed = once(http, 'close')
+  // Not `once` of node:events, whose promise an error of the listening socket would reject before anyone waits for it.
+  const closed = new Promise<void>((resolve) => {
+    http.once('close', () => resolve())
+  })
   const late = performance.now() + closeMs
   // Node.js takes a connection for idle, and cuts it off, as soon as it has buffered the whole answer.
   const isSending = (): boolean =>
