@@ -317,6 +317,17 @@ describe('refusals', () => {
     })
   })
 
+  it('of a HEAD for a result is 405, because nobody would get the result', async () => {
+    await using running = await leasing()
+    const handle = await running.start()
+    await handle.until()
+    const headers = { 'x-osmosis-rollout-lease': handle.accepted.polling_lease_token }
+    const url = `${running.url}/rollout/r1/result`
+    const { status, headers: answered } = await fetch(url, { method: 'HEAD', headers })
+    expect([status, answered.get('allow')]).toStrictEqual([405, 'GET'])
+    expect((await fetch(`${running.url}/rollout/r1/status`, { method: 'HEAD' })).status).toBe(200)
+  })
+
   it('of an id that is active or stored are 409, whatever the body and the delivery', async () => {
     await using running = await leasing({ maxConcurrent: 1 })
     const { url } = running

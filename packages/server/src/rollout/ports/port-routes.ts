@@ -154,6 +154,10 @@ function resultRoute(results: LeaseResults): ServerRoute {
       422: { description: `The id is not a path segment, or the ${leaseHeader} header is missing` },
     },
     async handle(c) {
+      // It would wait for a result, and mark it as fetched, although nobody gets it.
+      if (c.req.method === 'HEAD') {
+        throw new HttpRefusal(405, 'Method Not Allowed', { allow: 'GET' })
+      }
       const rolloutId = c.req.param('rollout_id') ?? ''
       if (!isPathSegment(rolloutId)) {
         const msg = 'must be a single path segment of printable ASCII, at most 256 characters'
