@@ -71,6 +71,29 @@ function asksAndWaits(
 }
 
 describe('POST /run', () => {
+  it('is answered at the deadline, although user code keeps the work folder for longer', async () => {
+    const leave = Promise.withResolvers<void>()
+    const parent = await temporaryFolder()
+    const server = await running({
+      workflow: workflowOf(async (ctx) => {
+        await askPolicy(ctx)
+        await ctx.workFolder({ parent })
+        await leave.promise
+      }),
+      run: { agentTimeoutSeconds: 1 },
+    })
+    const miles = await startMiles()
+    const [{ answer } = {}] = await miles.generate(server.url, [row])
+    expect(answer).toMatchObject({
+      exit_status: 'failed',
+      eval_report: { err_category: 'timeout' },
+    })
+    expect(await readdir(parent)).toHaveLength(1)
+    leave.resolve()
+    await server[Symbol.asyncDispose]()
+    expect(await readdir(parent)).toEqual([])
+  })
+
   it('runs a row to its end, and answers with the reward that is trained', async () => {
     const requests: Body[] = []
     const seen: unknown[] = []

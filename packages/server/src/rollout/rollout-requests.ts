@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto'
 
 import type { PromptMessage } from '@osmosis/core'
 import {
-  reportOf,
+  reportAfter,
   type ExecutionBackend,
   type RolloutEvent,
+  type RolloutReport,
   type RolloutRequest,
   type RolloutStage,
 } from '@osmosis/protocol'
@@ -111,19 +112,29 @@ export class RolloutRequests {
   }
 
   /**
-   * Runs a rollout to its end, for a caller that waits. Never rejects.
+   * Runs a rollout to its end, for a caller that waits. Never rejects. Resolves when nothing of the rollout is left, which
+   * may be seconds after `onOutcome`: a work folder is deleted when user code that was ended notices it.
    *
    * @param onEvent - called with each event
+   * @param onOutcome - called once, when the documents of the rollout are written
    */
   async toEnd(
     request: RolloutRequest,
-    onEvent: (event: RolloutEvent) => void,
-  ): Promise<ExecutionOutcome> {
+    onEvent: () => void,
+    onOutcome: (outcome: ExecutionOutcome) => void,
+  ): Promise<void> {
     const graded = { ...request, grade: true }
     const trajectory = this.#parts.files.begin(graded, null)
-    return this.#run(graded, trajectory, async (events) =>
-      outcomeOf(await reportOf(events, onEvent)),
-    )
+    await this.#run(graded, trajectory, async (events) => {
+      let report: RolloutReport | undefined
+      for await (const event of events) {
+        report = reportAfter(report, event)
+        onEvent()
+        if (report === undefined || !isLast(event)) continue
+        await trajectory.write()
+        onOutcome(outcomeOf(report))
+      }
+    })
   }
 
   /** Executes a rollout, and delivers its events: the result of `deliver`. */
@@ -138,6 +149,11 @@ export class RolloutRequests {
       await trajectory.write()
     }
   }
+}
+
+/** Whether an event is the last one of a rollout that is graded. */
+function isLast(event: RolloutEvent): boolean {
+  return event.type === 'graded' || (event.type === 'workflow' && event.outcome.failure !== null)
 }
 
 /** A new lease: the answer to its caller, and the digest of its token. */

@@ -1,6 +1,6 @@
 import type { RolloutSample } from '@osmosis/core'
 import type { EgressPolicy, TraceHeaders } from '@osmosis/core/http'
-import type { ExecutionBackend, RolloutRequest } from '@osmosis/protocol'
+import type { ExecutionBackend } from '@osmosis/protocol'
 import { RolloutMemory } from '@osmosis/protocol/http'
 import {
   flushRequestSchema,
@@ -21,6 +21,7 @@ import {
 } from '../http/server-route.ts'
 import type { Logger } from '../logging/logger.ts'
 import { warnOfStepRewards } from '../rollout/server-stages.ts'
+import type { ExecutionOutcome } from '../execution/rollout-end.ts'
 import type { RolloutRequests } from '../rollout/rollout-requests.ts'
 import type { Admission } from '../http/admission.ts'
 import { toRunAnswer } from './run-answer.ts'
@@ -131,8 +132,7 @@ export class Runs {
     const cancelIfDisconnected = (): void => {
       if (disconnected.aborted) backend.cancel({ ids: [rolloutId] })
     }
-    const run = async (request: RolloutRequest): Promise<void> => {
-      const end = await requests.toEnd(request, cancelIfDisconnected)
+    const onOutcome = (end: ExecutionOutcome): void => {
       const seconds = (performance.now() - startedAt) / 1000
       const traced = body.trace === true
       if (end.kind === 'rewarded' && !traced) {
@@ -153,7 +153,9 @@ export class Runs {
         prepare: () => {
           // A refused request is not an attempt.
           const request = { ...requested, group: this.#groups.next(row) }
-          return { answer: '', ifInterrupted: () => [], run: async () => run(request) }
+          const run = async (): Promise<void> =>
+            requests.toEnd(request, cancelIfDisconnected, onOutcome)
+          return { answer: '', ifInterrupted: () => [], run }
         },
       })
       cancelIfDisconnected()
