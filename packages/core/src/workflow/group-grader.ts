@@ -51,7 +51,7 @@ export interface GroupGraderContext<TConfig = unknown, TWorkflowConfig = unknown
   /** Whether every attempt of the group is in `members`. */
   readonly complete: boolean
   readonly config: TConfig
-  /** Aborted at the grader's deadline, and when every member is cancelled. */
+  /** Aborted at the grader's deadline, when every member is cancelled, and when the grading has ended. */
   readonly signal: AbortSignal
 }
 
