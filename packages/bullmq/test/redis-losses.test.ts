@@ -188,14 +188,17 @@ async function startWorker(
 /** Delivers each outcome once, as servers do. */
 function deliverInto(queue: RolloutQueue): string[] {
   const delivered: string[] = []
-  queue.deliverResults(async (id) => {
-    const record = await queue.record(id)
-    if (record === undefined) return
-    if (record.status === 'grading') await queue.records.allowGrading(id)
-    else if (record.delivered.grader === undefined) {
-      await queue.records.noteDelivered(id, 'grader', record.status)
-      delivered.push(`${id} ${record.status}`)
-    }
-  }, 20)
+  queue.deliverResults(
+    async (id) => {
+      const record = await queue.record(id)
+      if (record === undefined) return
+      if (record.status === 'grading') await queue.records.allowGrading(id)
+      else if (record.delivered.grader === undefined) {
+        await queue.records.noteDelivered(id, 'grader', record.status)
+        delivered.push(`${id} ${record.status}`)
+      }
+    },
+    { concurrency: 20 },
+  )
   return delivered
 }

@@ -224,7 +224,7 @@ it('drains: ends its rollouts, takes no more and is no longer listed', async () 
   const { queue, redis } = await openQueue()
   const answer = Promise.withResolvers<string>()
   await using policy = await startPolicyServer(async () => answer.promise)
-  queue.deliverResults(async (id) => queue.records.allowGrading(id), 10)
+  queue.deliverResults(async (id) => queue.records.allowGrading(id), { concurrency: 10 })
   const worker = await startWorker(redis)
   const asked = { ...request, chatCompletionsUrl: policy.url }
   await queue.accept(entry({ request: asked }))

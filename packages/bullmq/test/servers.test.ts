@@ -1,3 +1,4 @@
+import type { QueueConnectionOptions } from '@osmosis/bullmq'
 import { post, statusAndBody, withPrograms } from '../../../test/kit/index.ts'
 import { expect, onTestFinished, vi } from 'vitest'
 
@@ -29,6 +30,31 @@ it('a repeated request gets the first answer from any server, and another body i
   expect(await statusAndBody(await b.post())).toStrictEqual({ status: 202, body: {} })
   expect((await b.post({ label: 'no' })).status).toBe(409)
   expect(controller.callbacks).toHaveLength(2)
+})
+
+it('a server that Redis does not tell of outcomes delivers them all the same, and says so', async () => {
+  vi.spyOn(console, 'warn').mockImplementation(() => {})
+  const connection: Partial<QueueConnectionOptions> = {}
+  const { a, b, redis, controller, startServer } = await startServers({ connection })
+  await Promise.all([a.close(), b.close()])
+  const client = lookInto(redis)
+  await client.acl('SETUSER', 'team', 'on', '>secret', '~*', '&*', '+@all')
+  Object.assign(connection, { url: redis.url.replace('//', '//team:secret@') })
+  const server = await startServer({
+    // Rights that change after the queue was opened.
+    onStartup: async () => {
+      const channels = ['resetchannels', '&osmosis:worker:*', '&osmosis:wake']
+      await client.acl('SETUSER', 'team', ...channels)
+    },
+  })
+
+  await server.post()
+  expect(await controller.bodies()).toMatchObject([
+    { status: 'success' },
+    { status: 'success', sample: { reward: 1 } },
+  ])
+  const warning = /^This server learns of outcomes later, .* refuses: NOPERM /
+  expect(server.log.filter(({ message }) => warning.test(message))).toHaveLength(1)
 })
 
 it('a queued or running rollout can be cancelled on any server', async () => {

@@ -220,7 +220,7 @@ export class QueueConnection {
   async #tryChannels(redis: Redis): Promise<void> {
     // Outcomes wait for replicas, which may come later.
     await redis.wait(0, 1)
-    const channel = `${this.prefix}:rights`
+    const channel = `${this.prefix}:server:rights`
     await redis
       .multi()
       .publish(channel, '')

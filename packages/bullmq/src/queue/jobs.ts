@@ -80,6 +80,16 @@ export interface DeliveryRequest {
   readonly delayMs?: number
 }
 
+/** How a server delivers. */
+export interface DeliveryOptions {
+  /** Maximum concurrent deliveries. */
+  readonly concurrency: number
+  /** How long a server may be silent before others take over its deliveries. Milliseconds; default: 10,000. */
+  readonly lockMs?: number
+  /** Called when Redis does not let this server be told of outcomes at once. Default: nobody is told. */
+  readonly onUntold?: (error: unknown) => void
+}
+
 const resultOptions = { ...again, backoff: { type: 'custom' } } as const satisfies JobsOptions
 const longestPauseMs = 60_000
 /** Pause before the job of a failed delivery. Milliseconds. */
@@ -123,7 +133,10 @@ export class DeliveryJobs {
   }
 
   /** See `RolloutQueue.deliverResults`. */
-  deliver(deliver: Deliver, concurrency: number, lockMs: number): () => void {
+  deliver(
+    deliver: Deliver,
+    { concurrency, lockMs = 10_000, onUntold }: DeliveryOptions,
+  ): () => void {
     // If the job cannot be added, a sweep finds the rollout later.
     const passOn = (id: string, hasEnded: boolean, delayMs: number): void => {
       this.request(id, { hasEnded, delayMs }).catch(() => {})
@@ -136,6 +149,8 @@ export class DeliveryJobs {
         this.#server = { id: deliveries.id, ms: lockMs * 1.5 }
         return stop
       })
+    // Without it, the jobs are what tells this server of outcomes.
+    subscription.catch((error: unknown) => onUntold?.(error))
     const worker = new Worker<RolloutJob>(
       queueNames.results,
       async ({ data }) => deliveries.deliver(data.id, true),

@@ -22,6 +22,7 @@ import {
   jobIdOf,
   queueNames,
   type Deliver,
+  type DeliveryOptions,
   type DeliveryRequest,
   type RolloutJob,
 } from './jobs.ts'
@@ -218,12 +219,10 @@ export class RolloutQueue implements OpenQueue {
    * a pending outcome: it reads the record and delivers it. When it rejects, it is called again later, on any
    * server, after pauses that grow to a minute.
    *
-   * @param concurrency - maximum concurrent deliveries
-   * @param lockMs - how long a server may be silent before others take over its deliveries
    * @returns a function that stops new deliveries; those in progress continue
    */
-  deliverResults(deliver: Deliver, concurrency: number, lockMs = 10_000): () => void {
-    return this.#deliveries.deliver(deliver, concurrency, lockMs)
+  deliverResults(deliver: Deliver, options: DeliveryOptions): () => void {
+    return this.#deliveries.deliver(deliver, options)
   }
 
   /**

@@ -131,6 +131,11 @@ function toServing(options: QueueServerOptions, services: ServerServices): Queue
       throw error
     }
   }
+  const onUntold = (error: unknown): void =>
+    logger.warn(
+      { error },
+      `This server learns of outcomes later, through jobs alone: ${errorMessage(error)}`,
+    )
   return {
     ports: { admission, results, control },
     inFlight,
@@ -138,7 +143,11 @@ function toServing(options: QueueServerOptions, services: ServerServices): Queue
       if (ending.aborted) return
       keeper.start()
       deliveries.start()
-      const stop = queue.deliverResults(deliver, mostDeliveries, lockMs)
+      const stop = queue.deliverResults(deliver, {
+        concurrency: mostDeliveries,
+        lockMs,
+        onUntold,
+      })
       ending.addEventListener('abort', () => {
         keeper.close()
         stop()
