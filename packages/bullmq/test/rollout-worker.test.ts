@@ -19,7 +19,7 @@ import {
   withPrograms,
 } from '../../../test/kit/index.ts'
 import { Queue } from 'bullmq'
-import { expect, onTestFinished } from 'vitest'
+import { expect, onTestFinished, vi } from 'vitest'
 
 import { entry, lookInto, openQueue, request } from './queue-under-test.ts'
 
@@ -270,4 +270,18 @@ it('leaves rollouts to other workers, and fails those that had called the policy
     .poll(async () => (await queue.record('r2'))?.errorMessage)
     .toMatch(/^the worker was lost after 1 model call;/)
   expect(answering.requests).toEqual([])
+})
+
+it('leaves nothing open when its start fails', async () => {
+  vi.spyOn(console, 'warn').mockImplementation(() => {})
+  const { redis } = await openQueue()
+  const client = lookInto(redis)
+  const channels = ['resetchannels', '&osmosis:server:*', '&osmosis:wake']
+  await client.acl('SETUSER', 'team', 'on', '>secret', '~*', '+@all', ...channels)
+  const url = redis.url.replace('//', '//team:secret@')
+  const limits = { concurrency: 1, modelCallsPerEndpoint: 1 }
+  const start = startRolloutWorker({ ...limits, url, backend: backend(), code: 'c1' })
+  await expect(start).rejects.toMatchObject({ code: 'queue_unavailable' })
+  const left = async (): Promise<string> => String(await client.client('LIST'))
+  await expect.poll(left).not.toContain('user=team')
 })

@@ -136,12 +136,14 @@ export class RolloutQueue implements OpenQueue {
   static async open(options: QueueConnectionOptions): Promise<RolloutQueue> {
     const connection = new QueueConnection(options)
     const redis = connection.failing()
+    let queue: RolloutQueue | undefined
     try {
-      const queue = new RolloutQueue(connection, redis, await connection.check(redis))
+      queue = new RolloutQueue(connection, redis, await connection.check(redis))
       // BullMQ does not reconnect when Redis is lost before it is ready.
       await Promise.all([queue.#rollouts.waitUntilReady(), queue.#deliveries.ready()])
       return queue
     } catch (error) {
+      await queue?.close()
       connection.close()
       throw error
     }

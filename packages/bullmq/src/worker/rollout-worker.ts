@@ -140,23 +140,32 @@ export class RolloutWorker implements AsyncDisposable {
   /** See {@link startRolloutWorker}. */
   static async start(options: RolloutWorkerOptions): Promise<RolloutWorker> {
     const queue = await RolloutQueue.open(options)
-    for (const warning of queue.warnings) options.logger?.warn({}, warning)
-    logTroubles(queue, options.logger)
-    const worker = new RolloutWorker(options, new QueueConnection(options), queue)
-    logReplication(worker.#records, options.logger)
-    await worker.#begin()
-    return worker
+    const connection = new QueueConnection(options)
+    let worker: RolloutWorker | undefined
+    try {
+      for (const warning of queue.warnings) options.logger?.warn({}, warning)
+      logTroubles(queue, options.logger)
+      worker = new RolloutWorker(options, connection, queue)
+      logReplication(worker.#records, options.logger)
+      await worker.#begin()
+      return worker
+    } catch (error) {
+      if (worker !== undefined) worker.#slots?.close()
+      connection.close()
+      await queue.close()
+      throw error
+    }
   }
 
   /** Starts to take rollouts. It counts as a worker of the queue once it can work. */
   async #begin(): Promise<void> {
-    this.#loopDelay.enable()
     const { prefix } = this.#connection
     await this.#connection.subscribe(`${prefix}:worker:${this.id}:control`, (message) =>
       this.#executions.onMessage(message),
     )
     await this.#jobs.waitUntilReady()
     await this.#sayAlive()
+    this.#loopDelay.enable()
     this.#timers = [
       setInterval(() => this.#lookAtAll(), lookMs),
       setInterval(() => this.#beat(), this.#lockMs / 4),
