@@ -5,6 +5,9 @@ import { ReplyError } from 'ioredis'
 
 import type { RolloutRecords } from '../records/rollout-records.ts'
 
+/** Maximum number of rollouts that are not told of twice. */
+const mostToldOf = 10_000
+
 /** Whether Redis stores what it is asked to, by its answers. */
 export class QueueTroubles {
   readonly #toError: (refusal: unknown) => OsmosisError
@@ -37,6 +40,8 @@ export class QueueTroubles {
 
   noteRollout(id: string, error: unknown): void {
     if (this.#toldOf.has(id)) return
+    // A process may run for months.
+    if (this.#toldOf.size === mostToldOf) this.#toldOf.clear()
     this.#toldOf.add(id)
     for (const listener of this.#rolloutListeners) listener(id, error)
   }

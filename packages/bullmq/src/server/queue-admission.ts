@@ -4,6 +4,7 @@ import { errorMessage, OsmosisError } from '@osmosis/core'
 import type { RolloutRequest } from '@osmosis/protocol'
 import type { TraceHeaders } from '@osmosis/core/http'
 import {
+  AdmittedIds,
   digestOf,
   HttpRefusal,
   newLease,
@@ -45,13 +46,11 @@ export interface QueueAdmissionParts {
 
 /** How long the acceptance of a lease is retried while Redis is unreachable. Milliseconds. */
 const finishMs = 30_000
-/** Maximum number of listed ids. */
-const mostIds = 100_000
 
 /** Accepts rollouts for all servers of a queue; each rollout is accepted once. */
 export class QueueAdmission implements RolloutAdmission {
   readonly #parts: QueueAdmissionParts
-  readonly #ids = new Set<string>()
+  readonly #ids = new AdmittedIds()
   #fenced = false
 
   constructor(parts: QueueAdmissionParts) {
@@ -65,7 +64,7 @@ export class QueueAdmission implements RolloutAdmission {
 
   /** The ids of the last 100 000 rollouts that this server accepted. */
   get admittedIds(): string[] {
-    return [...this.#ids]
+    return this.#ids.all
   }
 
   /** Makes this server refuse new rollouts. */
@@ -154,15 +153,9 @@ export class QueueAdmission implements RolloutAdmission {
     const { result } = await queue.accept(entry, { mostQueued: maxQueueDepth })
     if (result === 'new') {
       logger.info({ rollout_id: rolloutId }, 'rollout accepted')
-      this.#list(rolloutId)
+      this.#ids.add(rolloutId)
     }
     return result
-  }
-
-  #list(rolloutId: string): void {
-    this.#ids.add(rolloutId)
-    const [oldest] = this.#ids
-    if (this.#ids.size > mostIds && oldest !== undefined) this.#ids.delete(oldest)
   }
 }
 

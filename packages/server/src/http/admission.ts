@@ -8,6 +8,7 @@ import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
 import type { Callback, OutboxAcceptance } from '../journal/outbox-lines.ts'
 import type { Leftovers, Outbox } from '../delivery/outbox.ts'
 import type { OutboxRecord } from '../delivery/outbox-record.ts'
+import { AdmittedIds } from './admitted-ids.ts'
 import { HttpRefusal } from './server-route.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { RunningWork } from '../work/running-work.ts'
@@ -115,9 +116,6 @@ interface AdmissionEntry {
   record?: OutboxRecord
 }
 
-/** Maximum number of ids that are listed: a server may run for months. */
-const maxIds = 100_000
-
 /**
  * Decides which rollouts are accepted, and starts each of them once. Checks, in this order: whether
  * the server is ending or fenced (503), whether the rollout is known already, whether there is room.
@@ -128,7 +126,7 @@ export class Admission {
   readonly #parts: AdmissionParts
   readonly #rules: AdmissionRules
   readonly #admitted: RolloutMemory<AdmissionEntry>
-  readonly #ids = new Set<string>()
+  readonly #ids = new AdmittedIds()
   #fenced = false
 
   constructor(parts: AdmissionParts, rules: AdmissionRules) {
@@ -149,7 +147,7 @@ export class Admission {
 
   /** The ids of accepted rollouts, the last 100 000 of them. */
   get admittedIds(): string[] {
-    return [...this.#ids].slice(-maxIds)
+    return this.#ids.all
   }
 
   /** How a rollout ended that the outbox remembers, by its key. */
@@ -259,7 +257,7 @@ export class Admission {
         this.#refuseWhenFull(requested)
       }
       logger.info({ rollout_id: rolloutId }, 'rollout accepted')
-      this.#list(rolloutId)
+      this.#ids.add(rolloutId)
       const run = async (): Promise<void> => {
         await prepared.run(record)
         if (!repeatable) this.#admitted.drop(key)
@@ -307,18 +305,6 @@ export class Admission {
     if (this.#rules.otherBody === 'refuse') throw refusals.contradicted()
     const line = { rollout_id: rolloutId, key }
     this.#parts.logger.warn(line, 'a repeated request has another body; the first one is used')
-  }
-
-  #list(rolloutId: string): void {
-    this.#ids.add(rolloutId)
-    // Deletes many at once: finding the first entry of a set skips all entries deleted before it.
-    let surplus = this.#ids.size - maxIds
-    if (surplus < maxIds / 10) return
-    for (const oldest of this.#ids) {
-      this.#ids.delete(oldest)
-      surplus -= 1
-      if (surplus === 0) return
-    }
   }
 
   #refuseWhenFull({ hasRoom }: AdmissionRequest): void {
