@@ -1,9 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { post, statusAndBody, withPrograms } from '../../../test/kit/index.ts'
+import type { QueueConnectionOptions } from '@osmosis/bullmq'
+import { post, statusAndBody, TcpProxy, withPrograms } from '../../../test/kit/index.ts'
 import { Redis } from 'ioredis'
 import { expect, onTestFinished } from 'vitest'
 
+import { lookInto } from './queue-under-test.ts'
 import { startServers, workflowOf } from './servers-under-test.ts'
 
 const { it } = withPrograms('redis-server')
@@ -167,6 +169,46 @@ it('expired results leave nothing in Redis, although no server asks', async () =
   const asked = new Redis(redis.url)
   onTestFinished(() => asked.disconnect())
   await expect.poll(async () => asked.keys('osmosis:retained*')).toEqual([])
+})
+
+it('a result that expires while it is requested is unknown', async () => {
+  const { a, redis } = await startServers()
+  const handle = await a.start()
+  await handle.until()
+  // As when the record expires after it was found.
+  await lookInto(redis).hdel('osmosis:rollout:r1', 'end')
+  expect(await statusAndBody(await handle.read())).toStrictEqual({
+    status: 404,
+    body: { detail: 'unknown rollout_id' },
+  })
+})
+
+it('a rollout whose lease expired is ended although Redis was lost in between', async () => {
+  const leases = { waitSeconds: 0.1, leaseSeconds: 0.5 }
+  const connection: Partial<QueueConnectionOptions> = {}
+  const { a, b, redis, controller, startServer } = await startServers({ connection, leases })
+  controller.hanging = true
+  await using proxy = await new TcpProxy(redis.port).start()
+  await Promise.all([a.close(), b.close()])
+  Object.assign(connection, { url: `redis://127.0.0.1:${proxy.port}` })
+  const server = await startServer()
+  let losses = 0
+  proxy.cutsAt = (sent) => {
+    const isLost = losses === 0 && sent.includes('local cancelDispositions')
+    if (isLost) losses += 1
+    return isLost
+  }
+  await server.start()
+  await controller.until(() => controller.openPolicyCalls === 1)
+
+  await controller.until(() => controller.openPolicyCalls === 0)
+  expect(losses).toBe(1)
+  expect(await server.get('/rollout/r1/status')).toMatchObject({
+    err_message: 'polling lease expired',
+  })
+  const left = async (): Promise<unknown> => lookInto(redis).zcard('osmosis:leases')
+  await expect.poll(left).toBe(0)
+  await server.close()
 })
 
 it(

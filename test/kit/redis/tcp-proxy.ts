@@ -8,9 +8,15 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 export class TcpProxy implements AsyncDisposable {
   /** The port of the server that the next connection reaches. */
   target: number
+  /** Whether all connections end instead of passing this on. */
+  cutsAt: (sent: Buffer) => boolean = () => false
   readonly #sockets = new Set<Socket>()
   readonly #server = createServer((incoming) => {
     const outgoing = connect(this.target, '127.0.0.1')
+    // Before the data is piped.
+    incoming.on('data', (sent) => {
+      if (this.cutsAt(sent)) this.cut()
+    })
     for (const [one, other] of [
       [incoming, outgoing],
       [outgoing, incoming],

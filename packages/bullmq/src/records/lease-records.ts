@@ -21,11 +21,11 @@ end
 const scripts = {
   /** Stores the outcome of a lease, which the first caller decides. */
   publish: luaScript('leaseAfter', 'changed')`${shared}
-    local blob, retention_ms = ARGV[3], ARGV[4]
+    local blob, retention_ms, has_lapsed = ARGV[3], ARGV[4], ARGV[5] == '1'
     if redis.call('EXISTS', record) == 0 then return 0 end
     if not leaseAfter('decide') then return 0 end
     set('end', blob, 'ended_at', now())
-    redis.call('ZREM', prefix .. ':leases', id)
+    if not has_lapsed then redis.call('ZREM', prefix .. ':leases', id) end
     redis.call('ZADD', retained, now() + retention_ms, id)
     redis.call('HSET', sizes, id, #blob)
     redis.call('INCRBY', total, #blob)
@@ -33,6 +33,9 @@ const scripts = {
     for _, key in ipairs({ retained, sizes, total }) do redis.call('PEXPIRE', key, retention_ms) end
     changed()
     return 1`,
+
+  unlist: luaScript()`
+    redis.call('ZREM', prefix .. ':leases', id)`,
 
   /** Stores the status that the holder received last. */
   answered: luaScript()`
@@ -88,10 +91,22 @@ export class LeaseRecords {
    * Stores the outcome of a lease, unless there is one already.
    *
    * @param retentionMs - how long it is stored
+   * @param hasLapsed - whether the lease stays listed until {@link LeaseRecords.unlist}, because its rollout still runs
    */
-  async publish(rolloutId: string, end: LeaseOutcome, retentionMs: number): Promise<boolean> {
+  async publish(
+    rolloutId: string,
+    end: LeaseOutcome,
+    retentionMs: number,
+    hasLapsed = false,
+  ): Promise<boolean> {
     const blob = this.#records.seal(rolloutId, 'end', end)
-    return Number(await this.#records.run(scripts.publish, rolloutId, [blob, retentionMs])) === 1
+    const values = [blob, retentionMs, hasLapsed ? 1 : 0]
+    return Number(await this.#records.run(scripts.publish, rolloutId, values)) === 1
+  }
+
+  /** Removes a lease from those that lapse. */
+  async unlist(rolloutId: string): Promise<void> {
+    await this.#records.run(scripts.unlist, rolloutId)
   }
 
   /** The outcome of a lease; undefined until it is decided. */

@@ -6,6 +6,7 @@ import { isEnded } from '@osmosis/protocol'
 import type { LeasedResultBody } from '@osmosis/protocol/wire'
 import {
   digestOfToken,
+  HttpRefusal,
   type LeaseResults,
   type LeaseReader,
   toLeasedEnd,
@@ -124,8 +125,10 @@ class HeldLease implements LeaseReader {
     const { id } = this.#record
     return queue.records.replicated(async () => {
       const end = await queue.leases.endOf(id)
+      // The record has expired since it was found.
+      if (end === undefined) throw new HttpRefusal(404, 'unknown rollout_id')
       await queue.leases.noteFetched(id)
-      return end?.json ?? ''
+      return end.json
     })
   }
 }
@@ -200,9 +203,12 @@ export class LeaseKeeper {
       failure: { message, category: 'lease_expired' },
       samples: new Map(),
     })
-    if (!(await queue.leases.publish(rolloutId, end, leases.retentionSeconds * 1000))) return
-    this.#lapsed += 1
-    logger.warn({ rollout_id: rolloutId }, message)
+    if (await queue.leases.publish(rolloutId, end, leases.retentionSeconds * 1000, true)) {
+      this.#lapsed += 1
+      logger.warn({ rollout_id: rolloutId }, message)
+    }
+    // Also when it was published before: the cancel may have failed then, and the rollout would run on for nobody.
     await queue.cancel({ ids: [rolloutId] }, new OsmosisError('lease_expired', message))
+    await queue.leases.unlist(rolloutId)
   }
 }
