@@ -1,3 +1,5 @@
+import { randomBytes } from 'node:crypto'
+
 import {
   AgentWorkflow,
   defineWorkflowConfig,
@@ -10,7 +12,7 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import { startRolloutWorker } from '@osmosis/bullmq'
+import { QueueKeys, startRolloutWorker } from '@osmosis/bullmq'
 import { startPolicyServer } from '@osmosis/testing'
 import {
   type LogLine,
@@ -21,6 +23,7 @@ import {
 import { Queue } from 'bullmq'
 import { expect, onTestFinished, vi } from 'vitest'
 
+import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import { entry, lookInto, openQueue, request } from './queue-under-test.ts'
 
 const { it } = withPrograms('redis-server')
@@ -284,4 +287,25 @@ it('leaves nothing open when its start fails', async () => {
   await expect(start).rejects.toMatchObject({ code: 'queue_unavailable' })
   const left = async (): Promise<string> => String(await client.client('LIST'))
   await expect.poll(left).not.toContain('user=team')
+})
+
+it('leaves rollouts that it cannot decrypt to workers with the key', async () => {
+  const [old, next] = [randomBytes(32), randomBytes(32)]
+  const { redis } = await openQueue({ keys: new QueueKeys([old, next]) })
+  const log: LogLine[] = []
+  const without = { keys: new QueueKeys([old]), logger: recordingLogger(log) }
+  await startWorker(redis, without)
+  const newer = await RolloutQueue.open({ url: redis.url, keys: new QueueKeys([next, old]) })
+  onTestFinished(async () => newer.close())
+  await using policy = await startPolicyServer(() => 'yes')
+  const asked = { ...request, chatCompletionsUrl: policy.url }
+  await newer.accept(entry({ gradesAtOnce: true, request: asked }))
+  const refused = 'a rollout was refused: it is encrypted with a queue key'
+  await expect.poll(() => log.map(({ message }) => message).join()).toContain(refused)
+  expect(await newer.record('r1')).toMatchObject({ status: 'queued', run: 0 })
+
+  await startWorker(redis, { keys: new QueueKeys([next, old]) })
+  await expect.poll(async () => (await newer.record('r1'))?.status).toBe('success')
+  expect(await newer.record('r1')).toMatchObject({ run: 1 })
+  expect(log.filter(({ message }) => message.startsWith(refused))).toHaveLength(1)
 })

@@ -54,6 +54,13 @@ export class QueueKeys {
     return this.#keys.size > 0
   }
 
+  /** The first bytes of blobs that can be opened: of each other blob it is certain that it cannot. */
+  get heads(): readonly Buffer[] {
+    if (!this.encrypts) return [Buffer.of(form.plain)]
+    const names = [...this.#keys.keys()]
+    return names.map((name) => Buffer.concat([Buffer.of(form.sealed), Buffer.from(name, 'hex')]))
+  }
+
   /**
    * @param value - any value that `structuredClone` can copy
    * @param place - where it is stored; it can only be opened with the same place

@@ -77,6 +77,8 @@ export type TakeAnswer =
   | { readonly what: 'mine'; readonly run: number }
   /** It was accepted for other code. */
   | { readonly what: 'other-code'; readonly code: string }
+  /** Its request is encrypted with a key that this worker does not have. */
+  | { readonly what: 'other-keys' }
   /** Its worker was lost, and it is not executed again for this reason. */
   | { readonly what: 'lost'; readonly run: number; readonly reason: OsmosisError }
 
@@ -142,7 +144,7 @@ export class QueuedExecutions {
     const { since } = this.#records.replication
     const { worker, token, code, lockMs, running } = taker
     const values = [worker, token, storedCode(code), settledAfterMs(lockMs), running ?? 0, graceMs]
-    const reply = await this.#records.run(runScripts.take, id, values)
+    const reply = await this.#records.run(runScripts.take, id, [...values, ...this.#records.heads])
     const [what, first, second, request, mayGrade] = reply as (Buffer | number)[]
     const run = Number(first)
     switch (String(what)) {
@@ -164,6 +166,8 @@ export class QueuedExecutions {
         return { what: 'mine', run }
       case 'other-code':
         return { what: 'other-code', code: shownCode(String(first)) }
+      case 'other-keys':
+        return { what: 'other-keys' }
       case 'lost': {
         const loss = String(second) as LossReason
         const reason =

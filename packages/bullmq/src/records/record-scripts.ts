@@ -158,6 +158,10 @@ export const runScripts = {
       if reason then return { 'lost', run, reason, get('cancel') or '', get('calls') } end
     end
     if get('code') ~= code then return { 'other-code', get('code') } end
+    -- The first bytes of what the worker can open follow its other arguments.
+    local opens = false
+    for n = 9, #ARGV do opens = opens or get('request'):sub(1, #ARGV[n]) == ARGV[n] end
+    if not opens then return { 'other-keys' } end
     run = run + 1
     set('run', run, 'worker', worker, 'token', token)
     local to = stateAfter('execution_started')

@@ -199,6 +199,11 @@ export class RolloutRecords {
     return this.#connection.keys.seal(value, `${field} of rollout ${id}`)
   }
 
+  /** See `QueueKeys`. */
+  get heads(): readonly Buffer[] {
+    return this.#connection.keys.heads
+  }
+
   open(id: string, field: string, blob: Buffer): unknown {
     return this.#connection.keys.open(blob, `${field} of rollout ${id}`)
   }

@@ -58,8 +58,8 @@ export interface RolloutWorkerOptions extends QueueConnectionOptions {
 const lookMs = 2_000
 /** Resolution of the measurement of the event loop, which wakes an idle worker. Milliseconds. */
 const loopLookMs = 100
-/** Delay before a rollout of other code is offered to a worker again. Milliseconds. */
-const otherCodeMs = 2_000
+/** Delay before a rollout for other workers is offered to a worker again. Milliseconds. */
+const otherWorkerMs = 2_000
 /** How long a closing worker tries to write to Redis. Milliseconds. */
 const closingMs = 5_000
 const unlimited = 1_000_000
@@ -83,7 +83,8 @@ export class RolloutWorker implements AsyncDisposable {
   readonly #lockMs: number
   /** Rollouts that it is about to start, by id. */
   readonly #taking = new Map<string, Promise<unknown>>()
-  readonly #refusedCodes = new Set<string>()
+  /** Why it has refused rollouts. */
+  readonly #refused = new Set<string>()
   /** When Redis last received a heartbeat, on the clock of this process. */
   #heardAt = performance.now()
   #beating = false
@@ -254,8 +255,18 @@ export class RolloutWorker implements AsyncDisposable {
       case 'busy':
         return later(job, token, Math.min(taken.goneInMs + 1, this.#lockMs / 2))
       case 'other-code':
-        this.#sayRefused(taken.code)
-        return later(job, token, otherCodeMs)
+        this.#sayRefused(taken.code, {
+          message: 'a rollout was refused: it was accepted for other code than this worker has',
+          fields: { code: taken.code, own_code: this.#options.code },
+        })
+        return later(job, token, otherWorkerMs)
+      case 'other-keys':
+        this.#sayRefused('other keys', {
+          message:
+            'a rollout was refused: it is encrypted with a queue key that this worker does not have. Servers and workers of a queue need the same file of keys.',
+          fields: { rollout_id: id },
+        })
+        return later(job, token, otherWorkerMs)
       case 'lost': {
         const { patienceMs } = this.#parts
         await retryFor(patienceMs, async () =>
@@ -369,13 +380,14 @@ export class RolloutWorker implements AsyncDisposable {
     this.#heardAt = performance.now()
   }
 
-  #sayRefused(code: string): void {
-    if (this.#refusedCodes.has(code)) return
-    this.#refusedCodes.add(code)
-    this.#options.logger?.warn(
-      { code, own_code: this.#options.code },
-      'a rollout was refused: it was accepted for other code than this worker has',
-    )
+  /** Once for each reason. */
+  #sayRefused(
+    reason: string,
+    { message, fields }: { readonly message: string; readonly fields: Record<string, string> },
+  ): void {
+    if (this.#refused.has(reason)) return
+    this.#refused.add(reason)
+    this.#options.logger?.warn(fields, message)
   }
 }
 
