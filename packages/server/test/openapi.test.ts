@@ -26,7 +26,7 @@ it('describes every route with every status, in OpenAPI 3.1', async () => {
   const bearer = [{ bearer: [] }]
   expect(routes).toStrictEqual([
     ['post /rollout', '202 401 409 413 422 429 503', bearer],
-    ['get /rollout/{rollout_id}/result', '200 401 403 404 422', bearer],
+    ['get /rollout/{rollout_id}/result', '200 401 403 404 405 422', bearer],
     ['get /rollout/{rollout_id}/status', '200 401', bearer],
     ['post /rollout/cancel', '200 401 413 422', bearer],
     ['post /drain', '200 401 413 422', bearer],

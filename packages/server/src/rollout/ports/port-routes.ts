@@ -151,6 +151,7 @@ function resultRoute(results: LeaseResults): ServerRoute {
       200: { description: 'The status, and the result once there is one', schema: answerSchema },
       403: { description: `The ${leaseHeader} header is not the lease of this rollout` },
       404: { description: 'No such leased rollout, or its result is no longer stored' },
+      405: { description: 'A HEAD request, which would not get the result' },
       422: { description: `The id is not a path segment, or the ${leaseHeader} header is missing` },
     },
     async handle(c) {
