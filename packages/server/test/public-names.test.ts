@@ -20,6 +20,7 @@ it('exports only what its users need', () => {
 it('exports what servers of other rollout protocols are built on', () => {
   expect(new Set(Object.keys(protocols))).toStrictEqual(
     new Set([
+      'AdmittedIds',
       'Admission',
       'HttpRefusal',
       'OwnershipLog',
