@@ -361,4 +361,32 @@ export const serverMutations: readonly Mutation[] = [
     to: 'this.#known.set(original, original)',
     tests: ['packages/server/test/child/backend-contract.test.ts'],
   },
+  {
+    name: 'server: a reward that is set after the grading counts',
+    file: `${server}/execution/grading-phase.ts`,
+    from: '    deadline?.abort(graded)\n',
+    to: '',
+    tests: ['packages/server/test/trajectories.test.ts'],
+  },
+  {
+    name: 'server: HEAD fetches the result of a lease',
+    file: `${server}/rollout/ports/port-routes.ts`,
+    from: "if (c.req.method === 'HEAD') {",
+    to: "if (c.req.method === '') {",
+    tests: ['packages/server/test/leases.test.ts'],
+  },
+  {
+    name: 'server: POST /run waits until user code has left its work folder',
+    file: `${server}/rollout/rollout-requests.ts`,
+    from: '        onOutcome(outcomeOf(report))\n      }\n',
+    to: '      }\n      if (report !== undefined) onOutcome(outcomeOf(report))\n',
+    tests: ['packages/server/test/run.test.ts'],
+  },
+  {
+    name: 'server: a controller gives up a rollout that a callback is about to end',
+    file: 'packages/controller/src/session/rollout-sessions.ts',
+    from: '    while (this.#ending.size > 0) await Promise.allSettled(this.#ending)\n',
+    to: '    await this.#committing?.catch(() => {})\n',
+    tests: ['packages/controller/test/rollout-ends.test.ts'],
+  },
 ]
