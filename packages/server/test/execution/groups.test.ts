@@ -476,12 +476,12 @@ it('rewards that code of the grader sets after the end of the grading change not
     {
       judge: (ctx) => {
         rankMembers(ctx)
-        setImmediate(late.resolve)
         ctx.signal.addEventListener('abort', () => {
           for (const member of ctx.members) member.setReward(-1)
         })
-        void late.promise.then(() => {
+        setImmediate(() => {
           for (const member of ctx.members) member.setReward(-2)
+          late.resolve()
         })
       },
     },
