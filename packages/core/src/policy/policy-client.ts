@@ -1,6 +1,7 @@
 import { isOsmosisError, OsmosisError } from '../errors.ts'
 import type { EgressPolicy } from '../http/egress/egress-policy.ts'
 import { foreignText, isForeign } from '../http/error-body.ts'
+import { shownUrl } from '../http/error-text.ts'
 import { retryFailed } from '../http/retry.ts'
 import type { HttpResponse } from '../http/response.ts'
 import type { EndpointNames, HttpRequest } from '../http/exchange.ts'
@@ -217,7 +218,7 @@ class PolicyCalls {
     if (!isForeign(started)) return started
     const text = await foreignText(started, request.headers['authorization'])
     request.signal.throwIfAborted()
-    throw new OsmosisError('policy_stream_error', `The policy endpoint ${text} (${url.href})`)
+    throw new OsmosisError('policy_stream_error', `The policy endpoint ${text} (${shownUrl(url)})`)
   }
 
   /** Only until the answer starts: a retry after that would be a second sample. */

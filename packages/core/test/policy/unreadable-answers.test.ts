@@ -91,6 +91,19 @@ describe('an answer of the policy', () => {
     })
   })
 
+  it('that is a page is reported without the query of the URL, which may hold a key', async () => {
+    const policy = await startPolicyEndpoint((response) =>
+      response.writeHead(200, { 'content-type': 'text/html' }).end(page),
+    )
+    const error = await client(`${policy.url}?api-key=the-secret-key`)
+      .complete({ messages })
+      .catch((failed: unknown) => failed)
+    expect(policy.requests[0]?.path).toBe('/v1/chat/completions?api-key=the-secret-key')
+    expect(error).toMatchObject({
+      message: `The policy endpoint answered 200 with text/html, which is not a chat completion: Not here & never (${policy.url}/chat/completions)`,
+    })
+  })
+
   it('that is a page is reported with 200 characters of it, and without the key', async () => {
     const policy = await startPolicyEndpoint((response) =>
       response
