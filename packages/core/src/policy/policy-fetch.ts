@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
+import { shownUrl } from '../http/error-text.ts'
 import type {
   ChatCompletion,
   ChatCompletionChunk,
@@ -17,13 +18,10 @@ export function createPolicyFetch(policy: {
 }): typeof globalThis.fetch {
   return async (input, init) => {
     const request = new Request(input, init)
-    if (
-      request.method !== 'POST' ||
-      !/\/chat\/completions\/?$/.test(new URL(request.url).pathname)
-    ) {
+    if (request.method !== 'POST' || !isForCompletions(request.url)) {
       throw new OsmosisError(
         'invalid_request',
-        `The policy answers POST …/chat/completions only, got ${request.method} ${request.url}.`,
+        `The policy answers POST …/chat/completions only, got ${request.method} ${shownUrl(request.url)}.`,
       )
     }
     const body = (await request.json()) as ChatCompletionRequest
@@ -53,6 +51,11 @@ export function createPolicyFetch(policy: {
     const all = fromFirst(first, chunks)
     return body['stream'] === true ? eventStreamResponse(all) : jsonResponse(all, answer.completion)
   }
+}
+
+/** SDKs append the path to the text of a base URL, also where that ends in a query. */
+function isForCompletions(url: string): boolean {
+  return /\/chat\/completions\/?(?:[?#]|$)/.test(url)
 }
 
 /** A failure after the start of the answer is an error of the body, which SDKs do not retry. */

@@ -211,9 +211,20 @@ describe('the fetch of a policy client', () => {
     expect(await policy.requests[1]?.closed).toBe(true)
   })
 
-  it('refuses every other request', async () => {
+  it('answers SDKs that append the path to a base URL with a query', async () => {
+    const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('ok')))
+    const chatCompletionsUrl = `${policy.url}?api-version=1`
+    const { baseUrl, fetch } = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl }).policy(
+      'a',
+    )
+    const response = await fetch(`${baseUrl}/chat/completions`, post({ messages }))
+    expect(response.status).toBe(200)
+    expect(policy.requests[0]?.path).toBe('/v1/chat/completions?api-version=1')
+  })
+
+  it('refuses every other request, without its query, which may hold a key', async () => {
     const fetch = policyFetch('http://127.0.0.1:1/v1')
-    await expect(fetch('http://x/v1/models')).rejects.toMatchObject({
+    await expect(fetch('http://x/v1/models?api-key=secret')).rejects.toMatchObject({
       code: 'invalid_request',
       message: 'The policy answers POST …/chat/completions only, got GET http://x/v1/models.',
     })
