@@ -183,6 +183,19 @@ describe('a recorded call', () => {
     }
   })
 
+  it('has the id, the model and the version that come behind a chunk without them', async () => {
+    const filters = { prompt_filter_results: [], choices: [], id: '', model: '', created: 0 }
+    const said = { ...chunk({ role: 'assistant', content: 'yes' }, 'stop'), model: 'policy-7' }
+    const policy = await startPolicyEndpoint((response) =>
+      sendStream(response, eventStream(filters, said)),
+    )
+    const context = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl: policy.url })
+    const answer = await context.registerPolicySample('main').complete({ messages })
+    expect(answer).toMatchObject({ id: 'chatcmpl-1', model: 'policy-7', created: 1 })
+    const [call] = (await context.getSamples()).get('main')?.calls ?? []
+    expect(call).toMatchObject({ id: 'chatcmpl-1', model: 'policy-7', version: 'policy-7' })
+  })
+
   // What vLLM, SGLang and llama.cpp mask tokens for.
   const form = { type: 'json_schema', json_schema: { name: 'sum', schema: {} } }
   const toolOf = (strict: unknown) => ({ type: 'function', function: { name: 'add', strict } })

@@ -77,12 +77,13 @@ export class AnswerBuilder {
 
   /** Adds a chunk, with the choice that is read of it. Returns it as the agent gets it. */
   add({ chunk, choice }: SentChunk): ChatCompletionChunk {
-    if (this.#id === undefined && typeof chunk.id === 'string') {
+    // Azure begins with a chunk in which they are empty.
+    if (!this.#id && typeof chunk.id === 'string') {
       this.#id = chunk.id
       this.#shownId = this.#aliases.answerIdFor(chunk.id)
     }
-    this.#created ??= chunk.created
-    this.#model ??= chunk.model
+    this.#created ||= chunk.created
+    this.#model ||= chunk.model
     if (chunk.usage) this.#usage = chunk.usage
     this.#notePromptIds(chunk.prompt_token_ids)
     const version: unknown = chunk.metadata?.weight_version
