@@ -65,10 +65,11 @@ export class OngoingCall {
   }
 
   /** Ends the call because its caller reads no more, unless it has ended. */
-  leave(): void {
+  async leave(): Promise<void> {
     if (this.#hasEnded) return
     // Only usage can follow the finish reason, so that behind it the answer is whole.
     if (this.answer?.built.hasEnded) {
+      await this.answer.readUsage()
       this.succeed(this.answer)
       return
     }

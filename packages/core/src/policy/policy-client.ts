@@ -166,7 +166,7 @@ class PolicyCalls {
     } catch (error) {
       throw call.fail(this.#isWithdrawal(error) ? this.#withdrawn(error) : error)
     } finally {
-      call.leave()
+      await call.leave()
     }
   }
 

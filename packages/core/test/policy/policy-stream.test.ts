@@ -1,4 +1,5 @@
 import { RolloutContext, type PolicyClient } from '@osmosis/core'
+import { RolloutBudget } from '@osmosis/core/policy'
 import {
   answerStream,
   chunk,
@@ -140,4 +141,30 @@ it('is settled when its reader stops: behind the finish reason the answer is kno
   const stream = client(policy.url).stream({ messages })
   for await (const { choices } of stream) if (choices[0]?.finish_reason) break
   expect(await stream.completion).toMatchObject({ choices: [{ message: { content: 'whole' } }] })
+})
+
+it('is recorded with its usage when its reader stops at the finish reason', async () => {
+  const [finished, ending] = [
+    eventStream(chunk({ content: 'whole' }, 'stop')),
+    { choices: [], usage },
+  ]
+  const policy = await startPolicyEndpoint((response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.write(finished.replace('data: [DONE]\n\n', ''), () =>
+      response.end(eventStream(ending)),
+    )
+  })
+  const ends: unknown[] = []
+  const rollout = new RolloutContext({
+    rolloutId: 'r',
+    chatCompletionsUrl: policy.url,
+    budget: new RolloutBudget({ totalTokens: 100 }, (reason) => void ends.push(reason)),
+  })
+  const stream = rollout.registerPolicySample('main').stream({ messages })
+  for await (const { choices } of stream) if (choices[0]?.finish_reason) break
+  expect(await stream.completion).toMatchObject({ usage })
+  expect((await rollout.getSamples()).get('main')?.calls).toMatchObject([{ usage, error: null }])
+  expect(ends).toEqual([])
+  // The connection serves the next call.
+  expect(await policy.requests[0]?.closed).toBe(false)
 })

@@ -12,6 +12,9 @@ import { phrases, says } from './sent/words.ts'
 /** How much of an unexpected answer its error can quote. Bytes. */
 const maxQuotedBytes = 4096
 
+/** How long the usage is waited for behind an answer whose reader has left. */
+const maxUsageMs = 1000
+
 const expectedTypes = phrases('json, ndjson, event stream')
 
 /**
@@ -105,6 +108,23 @@ export class PolicyAnswer {
       this.#answer.end()
     }
     return true
+  }
+
+  /**
+   * Reads what follows the finish reason when nobody else does: the record has the usage, and limits of the rollout count it. Waits at
+   * most a second for it.
+   */
+  async readUsage(): Promise<void> {
+    const timer = startTimer(maxUsageMs, () => this.#response.body.destroy())
+    try {
+      do {
+        while (this.read() !== undefined);
+      } while (await this.more())
+    } catch {
+      // The answer is whole without what follows it.
+    } finally {
+      timer.clear()
+    }
   }
 
   /** Closes the connection, unless the answer was read to its end, so that the next call can use it. */
