@@ -37,8 +37,9 @@ export class OsmosisServerError extends OsmosisRolloutError {
 
 /**
  * The request or its answer violates the protocol: another error status (`policy_http_error`, with
- * `status`), an answer without a message (`policy_stream_error`), messages or parameters that cannot be
- * sent (`invalid_request`), or a trainer that the server may not connect to (`egress_refused`).
+ * `status`), an answer without a message, beyond 64 MiB or not in UTF-8 (`policy_stream_error`), messages or
+ * parameters that cannot be sent (`invalid_request`), or a trainer that the server may not connect to
+ * (`egress_refused`).
  */
 export class OsmosisValidationError extends OsmosisRolloutError {
   override readonly name = 'OsmosisValidationError'

@@ -221,6 +221,20 @@ describe('an answer', () => {
     ['without a message', { choices: [{}] }],
     ['that is not JSON', (response) => void response.end('<html>')],
     ['with a status but no body', (response) => void response.writeHead(204).end()],
+    [
+      'that is not UTF-8',
+      (response) =>
+        void response.end(
+          Buffer.from('{"choices":[{"message":{"content":"caf\u00e9"}}]}', 'latin1'),
+        ),
+    ],
+    [
+      'of more than 64 MiB',
+      (response) => {
+        response.write(Buffer.alloc(64 * 1024 * 1024, ' '))
+        response.end(JSON.stringify({ choices: [{ message: { content: 'ok' } }] }))
+      },
+    ],
   ])('%s is an error that names the problem, and is not retried', async (_, answer) => {
     const { outcome, trainer, body } = await ask([answer])
     expect(outcome).toMatchObject({ name: 'OsmosisValidationError', code: 'policy_stream_error' })

@@ -1,5 +1,3 @@
-import { text as readText } from 'node:stream/consumers'
-
 import { ConcurrencyLimiter } from '@osmosis/server/execution'
 import { errorMessage, isOsmosisError, type PromptMessage } from '@osmosis/core'
 import {
@@ -15,6 +13,7 @@ import {
 } from '@osmosis/core/http'
 import { isRetryableStatus } from '@osmosis/core/policy'
 import type { RolloutTrace } from '@osmosis/core/tracing'
+import { boundedBytes } from '@osmosis/protocol/http'
 import type { LoopChatRequestBody } from '@osmosis/protocol/wire'
 import type { CountedCall } from '@osmosis/server/protocols'
 
@@ -43,6 +42,9 @@ const trainerTransport = transportsByEgress({
   },
   isTransientStatus: isRetryableStatus,
 })
+
+/** The longest answer, as in workflows. Bytes. */
+const maxAnswerBytes = 64 * 1024 * 1024
 
 /** The rollout whose policy a {@link ChatClient} calls. */
 export interface ChatRoute {
@@ -213,15 +215,33 @@ export class ChatClient {
     return withTimeLimit(limit, async (signal) => {
       const { body } = await this.#transport.post(this.#url, { ...request, signal })
       onBegin()
-      try {
-        return await readText(body)
-      } catch (cause) {
+      const bytes = await boundedBytes(body, maxAnswerBytes).catch((cause: unknown) => {
         throw new OsmosisTransportError(
           `The connection closed during the trainer's answer to a model call: ${errorMessage(cause)}`,
           { cause },
         )
-      }
+      })
+      return textOf(bytes)
     })
+  }
+}
+
+/** @throws OsmosisValidationError with code `policy_stream_error` for bytes that would not be recorded as the policy wrote them */
+function textOf(bytes: Buffer | undefined): string {
+  if (bytes === undefined) {
+    throw new OsmosisValidationError(
+      'policy_stream_error',
+      `The trainer answered a model call with more than ${maxAnswerBytes} bytes, the most that an answer may have.`,
+    )
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (cause) {
+    throw new OsmosisValidationError(
+      'policy_stream_error',
+      `The trainer answered a model call with bytes that are not UTF-8 text: ${bytes.toString('utf8', 0, 200)}`,
+      { cause },
+    )
   }
 }
 
