@@ -89,7 +89,7 @@ function answerOf(
       for await (const chunk of chunks) answer.add(chunk)
       const completion = await chunks.completion
       const message = await converting(rollout, sampled, () => answer.finish(completion))
-      recorded.succeed(message)
+      sample.succeed(recorded, message)
       answer.end(message)
     } catch (error) {
       answer.fail(error, signal?.aborted === true)

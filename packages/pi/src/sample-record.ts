@@ -1,33 +1,33 @@
-import type { AssistantMessage, Message } from '@earendil-works/pi-ai'
+import { isDeepStrictEqual } from 'node:util'
+
+import type { Message } from '@earendil-works/pi-ai'
 import {
+  type NativeCall,
+  NativeSample,
   type RolloutContext,
   type RolloutSample,
   sharedSampleSource,
   type SampleSource,
-  toRolloutSample,
 } from '@osmosis/core'
 
 const kind = Symbol.for('osmosis.pi')
 
-/** Receives the answer to a call. */
-interface RecordedPiCall {
-  succeed(message: AssistantMessage): void
-}
-
-/** The latest conversation of a sample in Pi's own messages. */
+/** The conversation of a sample in Pi's own messages. */
 export class PiSample implements SampleSource {
   readonly requiresModelCall = true
   readonly #open = new Set<Promise<void>>()
-  #messages: readonly Message[] = []
-  #latest = 0
-  #count = 0
+  readonly #conversation = new NativeSample<Message>({
+    isSame: isDeepStrictEqual,
+    toStored: (message) => message,
+  })
 
-  begin(prompt: readonly Message[]): RecordedPiCall {
-    const number = (this.#count += 1)
+  begin(prompt: readonly Message[]): NativeCall<Message> {
     // The agent appends to its list while the call is in progress.
-    const before = [...prompt]
-    this.#note(number, before)
-    return { succeed: (message) => this.#note(number, [...before, message]) }
+    return this.#conversation.begin([...prompt])
+  }
+
+  succeed(call: NativeCall<Message>, answer: Message): void {
+    this.#conversation.succeed(call, answer)
   }
 
   /** The sample is not complete before the call has ended. */
@@ -38,13 +38,7 @@ export class PiSample implements SampleSource {
 
   async getSample(id: string): Promise<RolloutSample> {
     await Promise.all(this.#open)
-    return toRolloutSample({ id, messages: this.#messages })
-  }
-
-  #note(number: number, messages: readonly Message[]): void {
-    if (number < this.#latest) return
-    this.#latest = number
-    this.#messages = messages
+    return this.#conversation.getSample(id)
   }
 }
 

@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 
 import { Agent, type AgentTool } from '@earendil-works/pi-agent-core'
-import type { PromptMessage } from '@osmosis/core'
+import { lastAssistantText, type PromptMessage } from '@osmosis/core'
 import { rolloutStreamFn, toAgentMessages } from '@osmosis/pi'
 import { fault, startPolicyServer } from '@osmosis/testing'
 import { execute, messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
@@ -199,4 +199,20 @@ it('calls beside the conversation are recorded, and are not the sample', async (
     { purpose: 'agent', trainable: true },
   ])
   expect(messages).toMatchObject([{ role: 'user' }, { content: [{ text: 'done' }] }])
+})
+
+it('the sample keeps the answer when the same call is made again and aborted', async () => {
+  await using server = await startPolicyServer(['the answer', fault.hang('headers')])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const prompt = toAgentMessages([{ role: 'user', content: 'go' }])
+    const agents = [0, 1].map(() => new Agent({ streamFn: rolloutStreamFn('main') }))
+    await agents[0]?.prompt(prompt)
+    const again = agents[1]?.prompt(prompt)
+    await server.waitForRequest(1)
+    agents[1]?.abort()
+    await again
+  })
+  const sample = await sampleOf(rollout)
+  expect(lastAssistantText(sample)).toBe('the answer')
 })
