@@ -1,5 +1,6 @@
 import { AIMessage, type BaseMessage, ToolMessage } from '@langchain/core/messages'
 import { OsmosisError } from '@osmosis/core'
+import { isJsonObject } from '@osmosis/core/http'
 import type { ChatMessage, ChatToolCall } from '@osmosis/core/policy'
 
 import { textOf, toParts, type ContentBlock } from './content-parts.ts'
@@ -92,7 +93,7 @@ function assistantMessage(message: AIMessage): ChatMessage {
 /** The calls in the order of their blocks: LangChain keeps malformed ones, of other models, in a list of their own. */
 function toolCallsOf(message: AIMessage): ChatToolCall[] {
   const calls = [
-    ...(message.tool_calls ?? []).map(({ id, name, args }) => toChatCall(id, name, args)),
+    ...(message.tool_calls ?? []).map(chatCallOf),
     ...invalidCallsOf(message).map(({ id, name, args }) => toChatCall(id, name, args ?? '')),
   ]
   if (calls.length < 2) return calls
@@ -102,6 +103,20 @@ function toolCallsOf(message: AIMessage): ChatToolCall[] {
     return index === -1 ? order.length : index
   }
   return calls.toSorted((a, b) => place(a) - place(b))
+}
+
+type MadeCall = NonNullable<AIMessage['tool_calls']>[number]
+
+/** LangChain leaves a call of a prompt as it is where its arguments are no text: rows may have them as an object. */
+function chatCallOf(call: MadeCall): ChatToolCall {
+  const { type, function: called } = call as { type?: unknown; function?: unknown }
+  const given = isJsonObject(called) ? called : { name: call.name, arguments: call.args }
+  if (typeof given['name'] === 'string')
+    return toChatCall(call.id, given['name'], given['arguments'] ?? {})
+  throw new OsmosisError(
+    'invalid_request',
+    `A tool call of the type ${JSON.stringify(type)} in an AIMessage has no chat completions form here. Use calls of functions, with a name.`,
+  )
 }
 
 function toChatCall(id: string | undefined, name = '', args: unknown): ChatToolCall {

@@ -44,6 +44,26 @@ describe('createAgent', () => {
     expect(sent).toEqual([prompt, prompt])
   })
 
+  it('sends calls of a row whose arguments are an object, and refuses those of no function', async () => {
+    const made = (call: object): PromptMessage[] => [
+      { role: 'user', content: '1 and 2?' },
+      { role: 'assistant', content: null, tool_calls: [{ id: 'c1', ...call }] },
+      { role: 'tool', tool_call_id: 'c1', content: 'sum: 3' },
+    ]
+    const called = { name: 'add', arguments: { a: 1, b: 2 } }
+    await using server = await startPolicyServer(['It is 3.'])
+    const agent = createAgent({ model: new OsmosisChatModel('main'), tools: [add] })
+    const run = async (prompt: PromptMessage[]) =>
+      execute(server, async (ctx) => agent.invoke({ messages: ctx.prompt }), { prompt })
+    await run(made({ type: 'function', function: called }))
+    expect(messagesOf(server.requests[0])).toEqual(
+      made({ type: 'function', function: { name: 'add', arguments: '{"a":1,"b":2}' } }),
+    )
+    const { workflow } = await run(made({ type: 'custom', custom: { name: 'add', input: '1' } }))
+    expect(workflow.failure?.message).toContain('A tool call of the type "custom" in an AIMessage')
+    expect(server.requests).toHaveLength(1)
+  })
+
   it('records the conversation of its last call, in the form that LangChain takes back', async () => {
     await using server = await startPolicyServer([callAdd, 'It is 3.', 'Again.'])
     const rollout = rolloutOn(server)
