@@ -91,7 +91,7 @@ function assistantMessage({ content, tool_calls, ...fields }: ChatMessage): Mode
   const parts: AssistantParts = []
   if (thinking) parts.push({ type: 'reasoning', text: thinking })
   if (textOf(content) !== '') parts.push({ type: 'text', text: textOf(content) })
-  for (const call of tool_calls ?? []) {
+  for (const call of (tool_calls ?? []).map(withTextArguments)) {
     const input = toolInput(call.function.arguments)
     const sent = {
       id: call.id,
@@ -140,6 +140,13 @@ function functionOf(call: ChatToolCall): ChatToolCall['function'] {
     'invalid_request',
     `The AI SDK has no form for tool calls of the type ${JSON.stringify(type)}.`,
   )
+}
+
+/** Rows may have arguments as an object. */
+function withTextArguments(call: ChatToolCall): ChatToolCall {
+  const given: unknown = call.function.arguments
+  const text = typeof given === 'string' ? given : JSON.stringify(given ?? {})
+  return { ...call, function: { ...call.function, arguments: text } }
 }
 
 /** As the SDK has it in its history: an empty object for what is not JSON. */

@@ -192,6 +192,19 @@ test('malformed arguments of a row go out as an empty object', async () => {
   expect(turn).toMatchObject({ tool_calls: [addCall('c1', '{}')] })
 })
 
+test('arguments of a row that are an object are those of the call', async () => {
+  const call = { id: 'c1', type: 'function', function: { name: 'add', arguments: { a: 1 } } }
+  const turn = { role: 'assistant', content: null, tool_calls: [call] }
+  expect(toModelMessages([turn])).toEqual([
+    {
+      role: 'assistant',
+      content: [{ type: 'tool-call', toolCallId: 'c1', toolName: 'add', input: { a: 1 } }],
+    },
+  ])
+  const [, asked] = await sent([user, turn, { role: 'tool', tool_call_id: 'c1', content: '1' }])
+  expect(asked).toEqual({ ...turn, tool_calls: [addCall('c1', '{"a":1}')] })
+})
+
 test('plain messages carry no options', () => {
   expect(
     fromChatMessages([
