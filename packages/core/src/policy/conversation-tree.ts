@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util'
+
 import {
   asWritten,
   isEchoOf,
@@ -71,6 +73,7 @@ function isPlain(value: object): boolean {
 }
 
 const noMessages: readonly AssistantMessage[] = []
+const noNodes: readonly MessageNode[] = []
 
 /** One message of a conversation, with its history as the parents. */
 export class MessageNode {
@@ -92,6 +95,8 @@ export class MessageNode {
   copyOf: MessageNode | undefined = undefined
   /** Whether ids of its tool calls were generated here: other readers of the answer have other ids. */
   hasOwnIds = false
+  /** Other answers in this place that go over the wire as this one, such as with other malformed arguments. */
+  alike: readonly MessageNode[] = noNodes
   /** Whether a call ended here that no later call continued. */
   isTip = false
   /** The next messages by their JSON; undefined while there is at most one, `latest`. */
@@ -176,7 +181,7 @@ export class ConversationTree {
     answer: AssistantMessage,
     { shown = answer, hasOwnIds = false }: AnswerOfAgent = {},
   ): MessageNode {
-    const node = child(parent, toWireAssistant(answer))
+    const node = answerNode(parent, answer)
     node.answer ??= answer
     if (!node.shown.includes(shown)) node.shown = [...node.shown, shown]
     node.copyOf = undefined
@@ -332,6 +337,17 @@ export function hasOtherInstructions(path: readonly MessageNode[]): boolean {
 
 function withoutInstructions(path: readonly MessageNode[]): readonly MessageNode[] {
   return path.slice(instructionsOf(path).length)
+}
+
+/** The node of an answer, which need not be the only one with its JSON. */
+function answerNode(parent: MessageNode, answer: AssistantMessage): MessageNode {
+  const first = child(parent, toWireAssistant(answer))
+  if (first.answer === undefined) return first
+  const known = [first, ...first.alike].find((one) => isDeepStrictEqual(one.answer, answer))
+  if (known !== undefined) return known
+  const node = new MessageNode(parent, first.json)
+  first.alike = [...first.alike, node]
+  return node
 }
 
 function child(parent: MessageNode, message: ChatMessage): MessageNode {

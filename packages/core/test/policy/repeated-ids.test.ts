@@ -92,6 +92,26 @@ it('the same answer to the same request again is known by its ids, in either con
   }
 })
 
+it('answers to one request that differ in malformed arguments are recorded each as it is', async () => {
+  const [first, second] = ['{"n": 1', '{"n": 2'].map((text) => ({
+    tool_calls: [call('call_0', text)],
+  }))
+  const { client, rollout, sent } = await conversation(first ?? {}, second ?? {})
+  await answerTo(client, [prompt])
+  const again = await answerTo(client, [prompt])
+  await answerTo(client, [prompt, again, ...resultsOf(again, 'r')])
+  expect(sent(3)[1]).toMatchObject({ tool_calls: [call('call_0', '{}')] })
+  const sample = (await rollout.getSamples()).get('main')
+  const said = (answer: object | undefined) => ({ role: 'assistant', content: null, ...answer })
+  expect(sample?.trajectoryMessages?.slice(0, 2)).toEqual([prompt, said(second)])
+  expect(sample?.extraFields).toEqual({
+    other_conversations: [[prompt, said(first)]],
+    history_rewritten: true,
+  })
+  expect(sample?.calls.map(({ answerIndex }) => answerIndex)).toEqual([null, 1, 3])
+  expect(sample?.calls.map(({ extendsPrevious }) => extendsPrevious)).toEqual([true, false, true])
+})
+
 it('a turn that the agent edited has the ids of the policy', async () => {
   const { client, sent } = await conversation(
     { tool_calls: [call('call_0', '{"a":1}')] },
