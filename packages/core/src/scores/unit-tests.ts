@@ -78,7 +78,7 @@ function shareOfPassed(report: string): number {
   const [head = '', ...tests] = tags.split(/<(?:[\w-]{1,64}:)?testcase\b/i)
   let besideTests = head
   for (const test of tests) {
-    const [opening = ''] = /^(?:"[^"]*"|'[^']*'|[^"'>])*>/.exec(test) ?? []
+    const opening = openingOf(test)
     const isEmpty = opening.endsWith('/>')
     const [content = '', ...behind] = isEmpty
       ? ['', test.slice(opening.length)]
@@ -99,6 +99,14 @@ function shareOfPassed(report: string): number {
   // An error of the suite, such as a set-up that failed, is none of a test.
   if (hasTag(besideTests, 'failure|error')) counted += 1
   return counted === 0 ? 0 : passed / counted
+}
+
+/** The rest of a tag, up to its end; '' where that is missing. One expression for all of it would overflow the stack. */
+function openingOf(test: string): string {
+  const part = /[^"'>]+|"[^"]*"|'[^']*'/y
+  let end = 0
+  while (part.test(test)) end = part.lastIndex
+  return test[end] === '>' ? test.slice(0, end + 1) : ''
 }
 
 function hasTag(text: string, names: string): boolean {

@@ -154,6 +154,12 @@ it.each([
   expect(await unitTests(box, 'cp made.xml report.xml', { junit: 'report.xml' })).toBe(score)
 })
 
+it('is 0 for a tag of 20 MB that never closes', async () => {
+  const box = await sandbox()
+  const write = "(printf '<testcase '; head -c 20000000 /dev/zero | tr '\\0' a) > report.xml"
+  expect(await unitTests(box, write, { junit: 'report.xml' })).toBe(0)
+})
+
 it('reads comments that never close in time that does not grow with their square', async () => {
   const box = await sandbox()
   await box.write('made.xml', `<testcase name="a"/>${'<!--'.repeat(100_000)}`)
