@@ -5,6 +5,7 @@ import {
   policyModelName,
   type ChatCompletion,
   type ChatCompletionRequest,
+  type ChatToolCall,
 } from '@osmosis/core/policy'
 
 import type { CallOptions, GenerateResult } from './language-model-types.ts'
@@ -106,17 +107,34 @@ function recognisableArguments(message: WireMessage): WireMessage {
   return {
     ...message,
     tool_calls: message.tool_calls.map((call) => ({
-      ...call,
+      ...withoutResult(call),
       function: { ...call.function, arguments: asWritten(call.function.arguments) },
     })),
   }
 }
 
-/** Mastra copies the fields that `toModelMessages` gives a call to its result, where strict servers refuse them. */
+/**
+ * Mastra copies the fields that `toModelMessages` gives a call to its result, and those of a result to its call. Strict servers
+ * refuse them there.
+ */
 function withoutCall(result: WireMessage): WireMessage {
-  const { function: _function, type: _type, ...others } = result
+  const { function: _function, type: _type, index: _index, ...others } = result
   return others
 }
+
+/** The same for a call, which has no field of messages. */
+function withoutResult(call: ChatToolCall): ChatToolCall {
+  const own = Object.entries(call).filter(([key]) => !messageFields.has(key))
+  return Object.fromEntries(own) as unknown as ChatToolCall
+}
+
+const messageFields: ReadonlySet<string> = new Set([
+  'name',
+  'reasoning',
+  'reasoning_content',
+  'refusal',
+  'tool_calls',
+])
 
 function asWritten(json: string): string {
   let value: unknown

@@ -38,6 +38,28 @@ const prompts: Record<string, PromptMessage[]> = {
     { role: 'tool', tool_call_id: 'c1', content: '3' },
     { role: 'user', content: 'And?' },
   ],
+  'results that name their tool': [
+    { role: 'user', content: 'What is 1 + 2?' },
+    {
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ id: 'c1', type: 'function', function: { name: 'add', arguments: '{"a":1}' } }],
+    },
+    { role: 'tool', tool_call_id: 'c1', content: '3', name: 'add' },
+    { role: 'user', content: 'And?' },
+  ],
+  'numbered calls': [
+    { role: 'user', content: 'What is 1 + 2?' },
+    {
+      role: 'assistant',
+      content: null,
+      tool_calls: [
+        { id: 'c1', type: 'function', function: { name: 'add', arguments: '{}' }, index: 0 },
+      ],
+    },
+    { role: 'tool', tool_call_id: 'c1', content: '3' },
+    { role: 'user', content: 'And?' },
+  ],
   'an image': [
     {
       role: 'user',
