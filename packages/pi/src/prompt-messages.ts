@@ -17,18 +17,17 @@ export function toAgentMessages(messages: readonly PromptMessage[]): Message[] {
     for (const call of message.tool_calls ?? []) names.set(call.id, functionOf(call).name)
     const { role, content, tool_call_id: toolCallId = '' } = message
     if (role === 'system' || role === 'developer') {
-      return { role: 'system', content: texts(content), timestamp }
+      return { role: 'system', content: oneText(content), timestamp }
     }
     if (role === 'user') return { role, content: parts(content), timestamp }
     if (role === 'assistant') return assistantMessage(message, timestamp)
     if (role === 'tool') {
       const toolName = names.get(toolCallId) ?? 'unknown'
-      const result = texts(content)
       return {
         role: 'toolResult',
         toolCallId,
         toolName,
-        content: result,
+        content: oneText(content),
         isError: false,
         timestamp,
       }
@@ -94,6 +93,15 @@ function texts(content: ChatMessage['content']): TextContent[] {
     if (one.type === 'image') throw unknownForm('images outside of user messages')
     return one.text === '' ? [] : [one]
   })
+}
+
+/** Pi puts line breaks between several texts of a system message, and of a result. */
+function oneText(content: ChatMessage['content']): TextContent[] {
+  return texts(
+    texts(content)
+      .map(({ text }) => text)
+      .join(''),
+  )
 }
 
 function toPart(part: ChatContentPart | null): TextContent | ImageContent {

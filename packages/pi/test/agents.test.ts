@@ -114,6 +114,25 @@ it('the messages of a row reach the policy as they are', async () => {
   expect(server.requests[0]?.headers['user-agent']).toBe('pi')
 })
 
+it('parts of a text that is one for Pi are put together as they are', async () => {
+  const text = ['a', 'b'].map((part) => ({ type: 'text', text: part }))
+  const prompt: PromptMessage[] = [
+    { role: 'system', content: text },
+    { role: 'user', content: 'go' },
+    {
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ id: 'c1', type: 'function', function: { name: 'see', arguments: '{}' } }],
+    },
+    { role: 'tool', tool_call_id: 'c1', content: text },
+  ]
+  await using server = await startPolicyServer(['yes'])
+  const agent = new Agent({ streamFn: rolloutStreamFn('main') })
+  await execute(server, async (ctx) => agent.prompt(toAgentMessages(ctx.prompt)), { prompt })
+  const sent = messagesOf(server.requests[0])
+  expect([sent[0], sent[3]].map((message) => message?.content)).toEqual(['ab', 'ab'])
+})
+
 it('keeps arguments that are objects, and the refusal of an assistant', () => {
   const call = { id: 'c1', type: 'function', function: { name: 'read', arguments: { file: 'a' } } }
   expect(
