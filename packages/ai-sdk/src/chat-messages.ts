@@ -46,7 +46,10 @@ export function fromChatMessages(prompt: readonly PromptMessage[]): ModelPrompt 
 export function toModelMessages(messages: readonly PromptMessage[]): ModelMessage[] {
   const toolNames = new Map<string, string>()
   return (messages as readonly ChatMessage[]).map((message): ModelMessage => {
-    for (const call of message.tool_calls ?? []) toolNames.set(call.id, functionOf(call).name)
+    for (const call of message.tool_calls ?? []) {
+      const { name } = functionOf(call)
+      toolNames.set(call.id, name)
+    }
     switch (message.role) {
       case 'system':
       case 'developer':
@@ -133,9 +136,9 @@ function toolMessage(
 }
 
 /** @throws OsmosisError for calls of other forms, such as those of custom tools */
-function functionOf(call: ChatToolCall): ChatToolCall['function'] {
-  const { type, function: called } = call as Partial<ChatToolCall>
-  if (called !== undefined) return called
+function functionOf(call: ChatToolCall | null): ChatToolCall['function'] {
+  const { type, function: called } = (call ?? {}) as Partial<ChatToolCall>
+  if (isJsonObject(called)) return called
   throw new OsmosisError(
     'invalid_request',
     `The AI SDK has no form for tool calls of the type ${JSON.stringify(type)}.`,

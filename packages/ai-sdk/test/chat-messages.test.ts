@@ -250,6 +250,16 @@ test.each<[string, PromptMessage, RegExp]>([
     /tool calls of the type "custom"/,
   ],
   [
+    'a call whose function is null',
+    { role: 'assistant', content: null, tool_calls: [{ id: 'c', type: 'custom', function: null }] },
+    /tool calls of the type "custom"/,
+  ],
+  [
+    'no call',
+    { role: 'assistant', content: null, tool_calls: [null] },
+    /tool calls of the type undefined/,
+  ],
+  [
     'an address',
     { role: 'user', content: [{ type: 'image_url', image_url: { url: 'cat' } }] },
     /"cat"/,

@@ -176,9 +176,9 @@ function assistantItems(message: ChatMessage, toolNames: Map<string, string>): A
   return [...items, ...calls.map((call) => functionCall(call, toolNames))]
 }
 
-function functionCall(call: ChatToolCall, toolNames: Map<string, string>): AgentInputItem {
-  const { id: callId, function: called } = call
-  if (typeof callId !== 'string' || callId === '' || called === undefined) {
+function functionCall(call: ChatToolCall | null, toolNames: Map<string, string>): AgentInputItem {
+  const { id: callId, function: called } = (call ?? {}) as Partial<ChatToolCall>
+  if (typeof callId !== 'string' || callId === '' || !isJsonObject(called)) {
     throw new OsmosisError(
       'invalid_request',
       `A tool call of the prompt has no id or no function: ${JSON.stringify(call)}.`,

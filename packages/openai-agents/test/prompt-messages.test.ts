@@ -239,6 +239,20 @@ describe('what the SDK has no form for is refused by name', () => {
       /A system message .* "image_url"/,
     ],
     [
+      'a tool call whose function is null',
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [{ id: 'c', type: 'custom', function: null }],
+      },
+      /has no id or no function/,
+    ],
+    [
+      'no tool call',
+      { role: 'assistant', content: null, tool_calls: [null] },
+      /has no id or no function: null/,
+    ],
+    [
       'a tool call without an id',
       { role: 'assistant', content: null, tool_calls: [{ ...call(''), id: undefined }] },
       /has no id or no function/,

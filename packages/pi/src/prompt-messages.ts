@@ -14,7 +14,10 @@ export function toAgentMessages(messages: readonly PromptMessage[]): Message[] {
   const names = new Map<string, string>()
   return (messages as readonly ChatMessage[]).map((message): Message => {
     const timestamp = Date.now()
-    for (const call of message.tool_calls ?? []) names.set(call.id, functionOf(call).name)
+    for (const call of message.tool_calls ?? []) {
+      const { name } = functionOf(call)
+      names.set(call.id, name)
+    }
     const { role, content, tool_call_id: toolCallId = '' } = message
     if (role === 'system' || role === 'developer') {
       return { role: 'system', content: oneText(content), timestamp }
@@ -67,9 +70,9 @@ function assistantMessage(message: ChatMessage, timestamp: number): AssistantMes
 }
 
 /** @throws OsmosisError for calls of other forms, such as those of custom tools */
-function functionOf(call: ChatToolCall): ChatToolCall['function'] {
-  const { type, function: called } = call as Partial<ChatToolCall>
-  if (called !== undefined) return called
+function functionOf(call: ChatToolCall | null): ChatToolCall['function'] {
+  const { type, function: called } = (call ?? {}) as Partial<ChatToolCall>
+  if (isJsonObject(called)) return called
   throw unknownForm(`tool calls of the type ${JSON.stringify(type)}`)
 }
 

@@ -159,6 +159,11 @@ it.each<[PromptMessage, string]>([
     'tool calls of the type "custom"',
   ],
   [
+    { role: 'assistant', content: null, tool_calls: [{ id: 'c', type: 'custom', function: null }] },
+    'tool calls of the type "custom"',
+  ],
+  [{ role: 'assistant', content: null, tool_calls: [null] }, 'tool calls of the type undefined'],
+  [
     {
       role: 'assistant',
       content: null,

@@ -117,9 +117,9 @@ function assistantBlocks(message: ChatMessage, where: string): ContentBlock[] {
 }
 
 /** @throws OsmosisError for calls of other forms, such as those of custom tools */
-function functionOf(call: ChatToolCall, where: string): ChatToolCall['function'] {
-  const { type, function: called } = call as Partial<ChatToolCall>
-  if (called !== undefined) return called
+function functionOf(call: ChatToolCall | null, where: string): ChatToolCall['function'] {
+  const { type, function: called } = (call ?? {}) as Partial<ChatToolCall>
+  if (isJsonObject(called)) return called
   throw new OsmosisError(
     'invalid_request',
     `${where} has a tool call of the type ${JSON.stringify(type)}, for which Strands has no form. It takes calls of functions.`,

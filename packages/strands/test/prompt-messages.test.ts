@@ -155,6 +155,18 @@ describe.each(['messages', 'input'] as const)('a prompt given as %s', (way) => {
       { role: 'assistant', content: null, tool_calls: [{ id: 'c', type: 'custom', custom: {} }] },
       /^messages\[1\] has a tool call of the type "custom"/,
     ],
+    [
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [{ id: 'c', type: 'custom', function: null }],
+      },
+      /^messages\[1\] has a tool call of the type "custom"/,
+    ],
+    [
+      { role: 'assistant', content: null, tool_calls: [null] },
+      /^messages\[1\] has a tool call of the type undefined/,
+    ],
     [{ role: 'critic', content: 'x' }, /^messages\[1\] has the role "critic"/],
     [{ role: 'tool', content: 'x' }, /^messages\[1\] is a tool message without a tool_call_id/],
   ])('is refused where Strands has no form for it: %j', async (message, expected) => {
