@@ -263,6 +263,11 @@ function obstacles(root: string, files: readonly string[]): string[] {
 }
 
 function isNotAFolder(place: string): boolean {
-  const found = lstatSync(place, { throwIfNoEntry: false })
-  return found !== undefined && !found.isDirectory() && !found.isSymbolicLink()
+  try {
+    const found = lstatSync(place)
+    return !found.isDirectory() && !found.isSymbolicLink()
+  } catch {
+    // Whether something can be created there shows when it is: a folder above may be a file.
+    return false
+  }
 }

@@ -74,6 +74,18 @@ it('says which file cannot be written, and leaves nothing in the way of the next
   expect((await create(args)).code).toBe(0)
 })
 
+it('says that a folder below a file cannot be made', async () => {
+  const file = path.join(await temporaryFolder(), 'notes.txt')
+  writeFileSync(file, '')
+  const args = [path.join(file, 'shop'), '--framework', 'strands', ...quietly]
+  expect(await create(args)).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(
+      /^error: Nothing was written, because .*package\.json cannot be written: E\w+: /,
+    ),
+  })
+})
+
 it('makes a whole workspace, with the rollout named after the folder', async () => {
   const folder = path.join(await temporaryFolder(), 'My Shop')
   const { code, stderr } = await create([folder, '--framework', 'strands', ...quietly])
