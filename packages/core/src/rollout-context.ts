@@ -108,7 +108,7 @@ export class RolloutContext {
     this[recordKey] = new SampleRegistry(init.initialMessages)
     this.#route = {
       rolloutId: init.rolloutId,
-      endpoint: policyEndpoint(init.chatCompletionsUrl),
+      endpoint: policyEndpoint(init.chatCompletionsUrl, init.endpointNames),
       apiKey: init.apiKey || undefined,
       wire: init.wire,
       names: init.endpointNames,

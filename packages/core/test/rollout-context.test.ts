@@ -65,6 +65,10 @@ describe('making a context', () => {
     expect(() => RolloutContext.fromEnv({ OSMOSIS_CHAT_COMPLETIONS_URL: 'http://x' })).toThrow(
       /OSMOSIS_ROLLOUT_ID is not set/,
     )
+    const wrong = { OSMOSIS_CHAT_COMPLETIONS_URL: '127.0.0.1:9/v1', OSMOSIS_ROLLOUT_ID: 'r' }
+    expect(() => RolloutContext.fromEnv(wrong)).toThrow(
+      'OSMOSIS_CHAT_COMPLETIONS_URL must be an http or https URL without credentials, got "127.0.0.1:9/v1".',
+    )
   })
 
   it.each(['', ' padded', 'größe', 'a\nb', 'x'.repeat(257)])('refuses the id %j', (rolloutId) => {

@@ -35,22 +35,26 @@ export interface PolicyAddress {
   readonly url: URL
 }
 
+/** What a program that makes a `RolloutContext`, or executes a rollout, calls the endpoint. */
+const ownNames: EndpointNames = { url: 'chatCompletionsUrl', key: 'apiKey' }
+
 let latest: (PolicyAddress & { readonly given: string }) | undefined
 
 /**
  * The endpoint of a base URL, with `/chat/completions` or without. Rollouts of one run have the same one, so
  * the latest is cached.
  *
+ * @param names - what its sender calls it
  * @throws OsmosisError with code `invalid_request` when it is not a plain http(s) URL
  */
-export function policyEndpoint(given: string): PolicyAddress {
+export function policyEndpoint(given: string, names = ownNames): PolicyAddress {
   if (latest?.given === given) return latest
-  const baseUrl = completionsBaseUrl(parseHttpUrl(given)).href.replace(/\/$/, '')
+  const baseUrl = completionsBaseUrl(parseHttpUrl(given, names)).href.replace(/\/$/, '')
   latest = { given, baseUrl, url: completionsUrl(baseUrl) }
   return latest
 }
 
-function parseHttpUrl(value: string): URL {
+function parseHttpUrl(value: string, names: EndpointNames): URL {
   const url = URL.parse(value)
   if (url && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '') {
     return url
@@ -59,12 +63,9 @@ function parseHttpUrl(value: string): URL {
   const got = url === null ? `, got ${JSON.stringify(shownUrl(value))}` : ''
   throw new OsmosisError(
     'invalid_request',
-    `chatCompletionsUrl must be an http or https URL without credentials${got}.`,
+    `${names.url} must be an http or https URL without credentials${got}.`,
   )
 }
-
-/** What a program that makes a `RolloutContext`, or executes a rollout, calls the endpoint. */
-const ownNames: EndpointNames = { url: 'chatCompletionsUrl', key: 'apiKey' }
 
 /** What to do about a refusal, in the words of whoever sent the rollout. */
 function advise(refusal: RefusedCall, { headers, names = ownNames }: HttpRequest): string {
