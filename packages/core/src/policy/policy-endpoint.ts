@@ -49,7 +49,9 @@ let latest: (PolicyAddress & { readonly given: string }) | undefined
  */
 export function policyEndpoint(given: string, names = ownNames): PolicyAddress {
   if (latest?.given === given) return latest
-  const baseUrl = completionsBaseUrl(parseHttpUrl(given, names)).href.replace(/\/$/, '')
+  const { href, search } = completionsBaseUrl(parseHttpUrl(given, names))
+  // Of its path, and not of a key in its query.
+  const baseUrl = search === '' ? href.replace(/\/$/, '') : href
   latest = { given, baseUrl, url: completionsUrl(baseUrl) }
   return latest
 }

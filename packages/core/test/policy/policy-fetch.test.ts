@@ -213,13 +213,13 @@ describe('the fetch of a policy client', () => {
 
   it('answers SDKs that append the path to a base URL with a query', async () => {
     const policy = await startPolicyEndpoint((response) => sendStream(response, answerStream('ok')))
-    const chatCompletionsUrl = `${policy.url}?api-version=1`
+    const chatCompletionsUrl = `${policy.url}?api-version=1&key=a/`
     const { baseUrl, fetch } = new RolloutContext({ rolloutId: 'r', chatCompletionsUrl }).policy(
       'a',
     )
     const response = await fetch(`${baseUrl}/chat/completions`, post({ messages }))
     expect(response.status).toBe(200)
-    expect(policy.requests[0]?.path).toBe('/v1/chat/completions?api-version=1')
+    expect(policy.requests[0]?.path).toBe('/v1/chat/completions?api-version=1&key=a/')
   })
 
   it('refuses every other request, without its query, which may hold a key', async () => {
