@@ -189,7 +189,11 @@ export class OsmosisLlm extends BaseLlm {
 
 /** The conversation of a sample in Gemini's contents. The ADK makes new objects of them for each request. */
 function contentsRecord(): NativeSample<AdkContent> {
-  return new NativeSample<AdkContent>({ isSame: isDeepStrictEqual, toStored: structuredClone })
+  return new NativeSample<AdkContent>({
+    isSame: isDeepStrictEqual,
+    // As the policy saw it: what tools return may have functions.
+    toStored: (content) => JSON.parse(JSON.stringify(content)) as unknown,
+  })
 }
 
 const kind = Symbol.for('osmosis.google-adk')

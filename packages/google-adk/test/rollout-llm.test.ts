@@ -263,6 +263,30 @@ test('an agent at the top of a file finds each of many rollouts', async () => {
   }
 })
 
+test('a tool may return an object with functions, which the policy does not see', async () => {
+  const order = { state: 'sent', placed: new Date(0), cancel: () => {} }
+  const look = new FunctionTool({
+    name: 'look',
+    description: 'Looks.',
+    parameters: z.object({}),
+    execute: () => order,
+  })
+  await using server = await startPolicyServer([
+    { toolCalls: [{ id: 'c1', name: 'look', arguments: '{}' }] },
+    'done',
+  ])
+  const rollout = rolloutOn(server)
+  await rollout.run(async () => {
+    const looking = new LlmAgent({ name: 'a', model: new OsmosisLlm('main'), tools: [look] })
+    await run('go', new InMemoryRunner({ agent: looking }))
+  })
+  const seen = JSON.parse(JSON.stringify(order)) as object
+  expect(messagesOf(server.requests[1]).at(-1)?.content).toBe(JSON.stringify(seen))
+  expect((await sampleOf(rollout)).messages.at(-2)).toMatchObject({
+    parts: [{ functionResponse: { name: 'look', response: seen } }],
+  })
+})
+
 describe('errors', () => {
   test('of the policy are events of the ADK, and fail the rollout', async () => {
     await using server = await startPolicyServer(() => fault.status(400))
