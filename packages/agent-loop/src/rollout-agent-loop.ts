@@ -72,7 +72,7 @@ export interface RolloutRequest {
   readonly maxTurns: number
   /** Maximum number of completion tokens of the whole rollout; the loop has to respect it. */
   readonly maxTokensTotal: number
-  /** Data of the row, e.g. `ground_truth`. */
+  /** Data of the row, e.g. `ground_truth`. A number beyond 2^53 is text, so that it keeps its digits. */
   readonly metadata: Readonly<Record<string, unknown>>
   /** Requests with the same key are one rollout; null: the `rolloutId` is the key. */
   readonly idempotencyKey: string | null

@@ -1,5 +1,5 @@
 import { functionTool, type StandardJsonSchema } from '@osmosis/agent-loop'
-import { statusAndBody } from '../../../test/kit/index.ts'
+import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 
@@ -26,6 +26,28 @@ function functionSchema(schema: Record<string, unknown>): StandardJsonSchema {
 }
 
 describe('accepting a rollout', () => {
+  it('gives a loop each digit of a number in its row, as text beyond 2^53', async () => {
+    const seen: unknown[] = []
+    await using running = await startApp({
+      loop: loopOf((ctx) => {
+        seen.push(ctx.request.metadata, ctx.request.completionParams)
+        return ctx.complete([])
+      }),
+    })
+    const body = JSON.stringify(
+      running.trainer.initBody({
+        metadata: { ground_truth: 'n', near: 1.5 },
+        completion_params: { seed: 'n' },
+      }),
+    )
+    await post(`${running.url}/v1/rollout/init`, body.replaceAll('"n"', '12345678901234567890'))
+    await running.trainer.results()
+    expect(seen).toEqual([
+      { ground_truth: '12345678901234567890', near: 1.5 },
+      { seed: 12345678901234567000 },
+    ])
+  })
+
   it('answers 202 with the complete tools, and the keys that clients require', async () => {
     const tools = [
       add,

@@ -10,7 +10,7 @@ export {
   traceHeadersOf,
   type ServerRoute,
 } from './http/server-route.ts'
-export { reachableUrl } from './http/request-body.ts'
+export { reachableUrl, withExactData } from './http/request-body.ts'
 export { createServerShell, type ServerProtocol, type ServerServices } from './http/server-shell.ts'
 export { showBackend } from './metrics/backend-figures.ts'
 export type { CountedCall } from './metrics/rollout-figures.ts'

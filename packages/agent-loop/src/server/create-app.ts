@@ -24,6 +24,7 @@ import {
   refusals,
   showBackend,
   traceHeadersOf,
+  withExactData,
   type OutboxRecord,
   type ServerProtocol,
   type ServerRoute,
@@ -179,7 +180,8 @@ function loopProtocol(
       500: { description: 'The agent loop has no usable tools; the request may be repeated' },
       503: { description: 'Shutting down, or full; Retry-After says when to retry' },
     },
-    async handle(c, body) {
+    async handle(c, given, text) {
+      const body = withExactData(given, text, ['messages', 'metadata'])
       const request = toRolloutRequest(body)
       const { rolloutId, idempotencyKey } = request
       const apiKey = body.api_key || null
