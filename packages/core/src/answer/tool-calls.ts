@@ -1,4 +1,3 @@
-import { parseJson } from '../http/json.ts'
 import { callsOf, isFields, resultsOf } from './message-blocks.ts'
 
 /** A tool call of the policy, in one form for all frameworks. */
@@ -6,7 +5,10 @@ export interface SampleToolCall {
   /** Its id; null where the framework gives none. */
   readonly id: string | null
   readonly name: string
-  /** Its arguments: the JSON value that the policy wrote, or the text where that is no JSON. */
+  /**
+   * Its arguments: the JSON value that the policy wrote, or the text where that is no JSON. An integer beyond 2^53 is text, as in
+   * rows of datasets.
+   */
   readonly arguments: unknown
   /** What the tool answered, as text; null when the conversation has no result of the call. */
   readonly result: string | null
@@ -38,6 +40,19 @@ export function toolCalls(sample: {
 
 function valueOf(given: unknown): unknown {
   if (typeof given !== 'string') return given ?? {}
-  const value = parseJson(given)
-  return value === undefined ? given : value
+  try {
+    return JSON.parse(given, withEachDigit)
+  } catch {
+    return given
+  }
+}
+
+/** A rounded id would be that of something else. */
+function withEachDigit(
+  _key: string,
+  value: unknown,
+  { source = '' }: { source?: string } = {},
+): unknown {
+  const isRounded = typeof value === 'number' && Math.abs(value) > Number.MAX_SAFE_INTEGER
+  return isRounded && /^-?\d+$/.test(source) ? source : value
 }

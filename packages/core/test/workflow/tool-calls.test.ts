@@ -162,3 +162,17 @@ it('are none in a conversation without tools, whatever its messages contain', ()
   ]
   expect(toolCalls({ messages })).toEqual([])
 })
+
+it('has each digit that the policy wrote of an integer, as text beyond 2^53', () => {
+  const written =
+    '{"id": 12345678901234567891, "near": [-9007199254740993, 9007199254740991, 1e21, 1.0]}'
+  const call = { id: 'a', type: 'function', function: { name: 'find', arguments: written } }
+  expect(toolCalls({ messages: [{ role: 'assistant', tool_calls: [call] }] })).toMatchObject([
+    {
+      arguments: {
+        id: '12345678901234567891',
+        near: ['-9007199254740993', 9007199254740991, 1e21, 1],
+      },
+    },
+  ])
+})
