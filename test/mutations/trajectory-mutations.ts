@@ -151,6 +151,17 @@ export const trajectoryMutations: readonly Mutation[] = [
   ),
   ...mutationsOf(
     'packages/protocol/src/trajectory/to-trajectories.ts',
+    [`${folder}/trajectory-report.test.ts`],
+    [
+      [
+        'reported calls are those of failed calls, too',
+        'const isByCall = reported.length === answered.length',
+        'const isByCall = reported.length === measured.length',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/protocol/src/trajectory/to-trajectories.ts',
     [`${folder}/documented-calls.test.ts`],
     [
       [

@@ -82,16 +82,20 @@ describe('the report of a controller', () => {
     })
   })
 
-  it('belongs to the calls of the policy, and to no example of the prompt', async () => {
+  it('belongs to the answers of the policy, and to no failed call or example of the prompt', async () => {
     const { url } = await startPolicyEndpoint((response, n) =>
-      sendJson(response, 200, answer({ content: `a${n}` }, { usage })),
+      n === 1
+        ? sendJson(response, 400, { error: { message: 'not like this' } })
+        : sendJson(response, 200, answer({ content: `a${n}` }, { usage })),
     )
     const rollout = new RolloutContext({ rolloutId: 'r1', chatCompletionsUrl: url })
     rollout.registerSampleSource('main', {
       getSample: (id) => toRolloutSample({ id, messages: [] }),
     })
     const policy = rollout.policy('main')
-    await policy.complete({ messages: [user('something else')] })
+    const somethingElse = { messages: [user('something else')] }
+    await expect(policy.complete(somethingElse)).rejects.toThrow('not like this')
+    await policy.complete(somethingElse)
     const example = { role: 'assistant', content: 'an example' } as const
     await policy.complete({ messages: [user('q1'), example, user('q2')] })
     const llmCalls = [{ cost_usd: 1 }, { cost_usd: 2, completion_token_ids: [5, 6] }]
@@ -104,11 +108,14 @@ describe('the report of a controller', () => {
     const [shown, said] = document.steps.filter(({ source }) => source === 'agent')
     expect(shown).toEqual({ step_id: 2, source: 'agent', message: 'an example' })
     expect(said).toMatchObject({
-      message: 'a2',
+      message: 'a3',
       metrics: { cost_usd: 2, completion_token_ids: [5, 6], prompt_tokens: 10 },
     })
     expect(document.extra?.['osmosis']).toMatchObject({
-      calls_without_step: [{ cost_usd: 1, prompt_tokens: 10 }],
+      calls_without_step: [
+        { error: expect.stringContaining('not like this') as string },
+        { cost_usd: 1, prompt_tokens: 10 },
+      ],
     })
     expect(document.extra?.['osmosis']).not.toHaveProperty('unmatched_llm_call_metrics')
   })
