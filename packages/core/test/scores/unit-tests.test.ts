@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -45,6 +46,39 @@ it('takes no report that the agent left', async () => {
   expect(await unitTests(box, 'exit 1', { junit: 'report.xml' })).toBe(0)
   await box.write('report.xml', forged)
   await expect(unitTests(box, 'true', { junit: 'report.xml' })).rejects.toThrow(/wrote no report/)
+})
+
+it.each([
+  ['a folder', 'mkdir -p out/report.xml/in'],
+  ['a link to another folder', 'mkdir out; ln -s /etc out/report.xml'],
+  ['a link that leads nowhere', 'mkdir out; ln -s /nowhere/at/all out/report.xml'],
+  ['a pipe', 'mkdir out; mkfifo out/report.xml'],
+  ['a link in place of its folder', 'ln -s "$PWD.outside" out'],
+  ['a file in place of its folder', 'echo > out'],
+])('grades the tests, although the agent left %s where the report will be', async (_, line) => {
+  const box = await sandbox()
+  const junit = 'out/report.xml'
+  await box.exec(line)
+  expect(await unitTests(box, 'exit 1', { junit })).toBe(0)
+  await box.exec(`rm -r out; ${line}`)
+  await expect(unitTests(box, 'true', { junit })).rejects.toThrow(/wrote no report/)
+  await box.exec(`rm -r out; ${line}`)
+  const report = '<testsuites><testcase name="a"/></testsuites>'
+  expect(await unitTests(box, ['sh', '-c', 'echo "$0" > out/report.xml', report], { junit })).toBe(
+    1,
+  )
+})
+
+it('removes nothing outside of the sandbox', async () => {
+  const box = await sandbox()
+  const outside = await mkdtemp(path.join(tmpdir(), 'outside-'))
+  onTestFinished(async () => rm(outside, { recursive: true }))
+  for (const junit of [outside, `../${path.basename(outside)}`]) {
+    await expect(unitTests(box, 'exit 1', { junit })).rejects.toMatchObject({
+      code: 'invalid_request',
+    })
+  }
+  expect(existsSync(outside)).toBe(true)
 })
 
 it.each(['rm report.xml', 'rm report.xml; mkdir report.xml'])(
