@@ -87,8 +87,8 @@ async function chooseUser(
   { user, image, folder }: ContainerSettings,
 ): Promise<string> {
   const { Config } = await docker.getImage(image).inspect()
-  // Since version 29, Docker leaves out what is empty.
-  const { User: ofImage = '' } = Config as { readonly User?: string }
+  // Since version 29, Docker leaves out what is empty, and Podman may leave out all of it.
+  const { User: ofImage = '' } = (Config ?? {}) as { readonly User?: string }
   const chosen = user ?? (/^(?:root|0)?(?::|$)/.test(ofImage) ? plainUser : ofImage)
   await exitCodeIn(container, '0', ['chmod', '777', folder])
   const isAllowed = (await exitCodeIn(container, chosen, ['/bin/sh', '-c', '[ -w . ]'])) === 0

@@ -322,6 +322,17 @@ always(
   },
 )
 
+always('an image of which the daemon says nothing runs commands as nobody', async () => {
+  await useDaemon((request, response) => {
+    request.resume()
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ Id: 'one', ExitCode: 0 }))
+  })
+  vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+  onTestFinished(() => void vi.restoreAllMocks())
+  await (await DockerSandbox.start({ image })).close()
+})
+
 always('a container that Docker refuses after the pull is an error that says so', async () => {
   await useDaemonThatPulls((progress) => progress.end('{"status":"Download complete"}\n'))
   await expect(DockerSandbox.start({ image })).rejects.toMatchObject({
