@@ -48,9 +48,12 @@ async function bodyBytes(request: IncomingMessage, maxBytes: number): Promise<Ui
   for await (const part of request.iterator({ destroyOnReturn: false })) {
     parts.push(part as Uint8Array)
     size += (part as Uint8Array).length
-    if (size > maxBytes) throw tooLarge(maxBytes)
+    if (size > maxBytes) break
   }
-  return Buffer.concat(parts)
+  if (size <= maxBytes) return Buffer.concat(parts)
+  // Some clients read no answer before they have sent everything.
+  request.resume()
+  throw tooLarge(maxBytes)
 }
 
 function codingsOf({ headers }: IncomingMessage): string[] {

@@ -150,6 +150,22 @@ describe.each(dialects)('a body for %s', (path, bodyOf) => {
     expect(answers).toEqual([refused, refused, refused, refused])
   })
 
+  it('that is too large is answered also to a client that first sends all of it', async () => {
+    const { proxy } = await ready({ maxBodyBytes: 65_536 })
+    const { hostname, port, pathname } = new URL(proxy.anthropicUrl + path)
+    const socket = connect(Number(port), hostname)
+    const head = `POST ${pathname} HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n`
+    const piece = `100000\r\n${' '.repeat(0x100000)}\r\n`
+    // More than the buffers of both sides.
+    for (const text of [head, ...Array.from({ length: 24 }, () => piece)]) {
+      if (!socket.write(text)) await once(socket, 'drain')
+    }
+    socket.write('0\r\n\r\n')
+    const [answer] = (await once(socket, 'data')) as [Buffer]
+    expect(answer.toString()).toMatch(/^HTTP\/1.1 413 /)
+    socket.destroy()
+  })
+
   it('that is packed in an unknown way is refused with the ways that are known', async () => {
     const { proxy } = await ready()
     for (const encoding of ['compress', 'constructor', 'gzip, lzma']) {
