@@ -4,6 +4,7 @@ import { codeLine, UserCode } from '@osmosis/server/execution'
 import type { FunctionTool } from '@osmosis/protocol/wire'
 
 import type { RolloutAgentLoop, RolloutRequest } from './rollout-agent-loop.ts'
+import { resolveSettings } from './rollout-settings.ts'
 import { isStandardJsonSchema, toFunctionTool, type ToolInput } from './tools/function-tool.ts'
 
 /** A problem of an agent loop (`error`), or a likely one (`warning`). */
@@ -60,9 +61,14 @@ const probe: RolloutRequest = {
   idempotencyKey: null,
 }
 
-/** Checks an agent loop as the server does, and its tools with a synthetic rollout. */
+/**
+ * Checks an agent loop as the server does, and its tools with a synthetic rollout, for which it waits as long as the server.
+ *
+ * @throws OsmosisError with code `invalid_config` for settings of the environment that cannot be
+ */
 export async function validateAgentLoop(loop: RolloutAgentLoop): Promise<ValidationReport> {
-  const { tools, issues: toolIssues } = await loadTools(loop, probe)
+  const { timeoutSeconds: seconds } = resolveSettings().client
+  const { tools, issues: toolIssues } = await loadTools(loop, probe, { seconds })
   const issues = [...shapeIssues(loop), ...toolIssues]
   const errors = issues.filter(({ severity }) => severity === 'error')
   const name: unknown = loop.name
@@ -85,21 +91,17 @@ interface LoadedTools {
 interface ToolsPatience {
   readonly seconds: number
   /** Ends the wait when it aborts. */
-  readonly ending: AbortSignal
+  readonly ending?: AbortSignal
 }
 
-/**
- * Gets the tools of a rollout from a loop. Never rejects: a failing `getTools` is an issue.
- *
- * @param patience - default: as long as it takes
- */
+/** Gets the tools of a rollout from a loop. Never rejects: a failing `getTools` is an issue. */
 export async function loadTools(
   loop: RolloutAgentLoop,
   request: RolloutRequest,
-  patience?: ToolsPatience,
+  patience: ToolsPatience,
 ): Promise<LoadedTools> {
   const code = new UserCode({ rolloutId: request.rolloutId, part: 'agent loop' })
-  const release = patience && limited(code, patience)
+  const release = limited(code, patience)
   try {
     return checkTools(await code.run(async () => loop.getTools(request)))
   } catch (error) {
@@ -112,7 +114,7 @@ export async function loadTools(
     const message = `getTools() threw ${what}${where}: ${errorMessage(error)}`
     return { tools: [], issues: [problem('GET_TOOLS_EXCEPTION', 'getTools', message)] }
   } finally {
-    release?.()
+    release()
     code.clear()
   }
 }
@@ -126,10 +128,10 @@ function limited(code: UserCode, { seconds, ending }: ToolsPatience): () => void
     () => end(`within the ${seconds} s that trainers wait (client.timeoutSeconds)`),
     seconds * 1000,
   )
-  ending.addEventListener('abort', onEnding, { once: true })
+  ending?.addEventListener('abort', onEnding, { once: true })
   return () => {
     clearTimeout(timer)
-    ending.removeEventListener('abort', onEnding)
+    ending?.removeEventListener('abort', onEnding)
   }
 }
 

@@ -11,7 +11,7 @@ import {
   type RolloutResult,
   type ToolInput,
 } from '@osmosis/agent-loop'
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { answerOnce, loopOf } from './running-app.ts'
 
@@ -135,6 +135,15 @@ describe('validating an agent loop', () => {
       expect.stringMatching(
         /^\[GET_TOOLS_EXCEPTION\] getTools: getTools\(\) threw RangeError at \S+:\d+: no$/,
       ),
+    ])
+  })
+
+  it('waits for tools as long as the server does', async () => {
+    vi.stubEnv('OSMOSIS_ROLLOUT_CLIENT_TIMEOUT_SECONDS', '1')
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const loop = loopOf(answerOnce, () => new Promise(() => {}))
+    expect((await validateAgentLoop(loop)).errors.map(formatIssue)).toStrictEqual([
+      '[GET_TOOLS_TIMEOUT] getTools: getTools() did not return within the 1 s that trainers wait (client.timeoutSeconds)',
     ])
   })
 

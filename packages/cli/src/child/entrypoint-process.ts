@@ -77,13 +77,17 @@ async function withEntrypoint<T>(
     env: { ...environment, OSMOSIS_TOKEN: undefined },
     isSilent: true,
   })
-  const limited = AbortSignal.any([signal, AbortSignal.timeout(limitMs)])
+  const patience = AbortSignal.timeout(limitMs)
+  const limited = AbortSignal.any([signal, patience])
   try {
     const report = await untilAborted(limited, () => child.ready).then(
       ({ facts }) => facts as EntrypointReport,
       (error: unknown): EntrypointReport => {
         signal.throwIfAborted()
-        return { kind: 'failed', message: errorMessage(error), code: null, isDependency: false }
+        const message = patience.aborted
+          ? `${spec} was not loaded within ${limitMs / 1000} s: what runs while it is imported must end.`
+          : errorMessage(error)
+        return { kind: 'failed', message, code: null, isDependency: false }
       },
     )
     const check = async (rows: unknown): Promise<unknown> =>
