@@ -9,6 +9,7 @@ it('what graders set besides rewards is a mean over the rollouts that have it', 
     madeEvent(0, 0, { metrics: { words: 3, polite: 1 } }),
     madeEvent(0, 1, { metrics: { words: 5 } }),
     madeEvent(1, 0, { metrics: {}, status: 'failed', reward: null }),
+    madeEvent(1, 1, { metrics: { words: 100, loud: 1 }, status: 'skipped', reward: null }),
   ]
   const { figures } = measureRollouts(manifestOf(2), events, 1)
   expect(figures.metrics).toEqual({ polite: 1, words: 4 })

@@ -61,12 +61,13 @@ export function measureRollouts(
 const mostMetrics = 50
 
 function metricsOf(ended: readonly ItemEvent[]): Pick<StepFigures, 'metrics'> {
-  const names = new Set(ended.flatMap(({ metrics }) => Object.keys(metrics)))
+  const counted = ended.filter(({ status }) => status !== 'skipped')
+  const names = new Set(counted.flatMap(({ metrics }) => Object.keys(metrics)))
   if (names.size === 0) return {}
   const means = [...names]
     .toSorted()
     .slice(0, mostMetrics)
-    .map((name) => [name, average(ended.flatMap(({ metrics }) => metrics[name] ?? []))] as const)
+    .map((name) => [name, average(counted.flatMap(({ metrics }) => metrics[name] ?? []))] as const)
   return { metrics: Object.fromEntries(means) }
 }
 
