@@ -343,6 +343,25 @@ it('counts what was used before anything was saved', async () => {
   expect(second.usage).toEqual({ promptTokens: 0, sampledTokens: 0, trainedTokens: 12 })
 })
 
+it('is not lost when the service refuses prompts', async () => {
+  const service = await startedService()
+  const learner = await opened(service)
+  const ask = (): Promise<Response> =>
+    learner.policy.respond({
+      rolloutId: 'r',
+      sampleId: 's',
+      headers: {},
+      body: { messages: [{ role: 'user', content: doors[0]?.initialMessages[0]?.content }] },
+      signal: new AbortController().signal,
+    })
+  for (let time = 0; time < 10; time += 1) {
+    service.next('asample', { status: 400, body: { detail: 'no such token' } })
+    expect((await ask()).status).toBe(400)
+  }
+  expect(learner.lost.aborted).toBe(false)
+  expect((await ask()).status).toBe(200)
+})
+
 it('saves under another name when an answer was lost after the service had saved', async () => {
   const service = await startedService()
   service.next('save_weights', 'lost')

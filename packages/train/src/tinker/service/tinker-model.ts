@@ -372,13 +372,15 @@ export class TinkerModel {
    * them, or says that it will, is reported as lost.
    */
   #failedSample(error: unknown): unknown {
-    this.#failures += 1
     const { code, status } = isOsmosisError(error) ? error : { code: undefined, status: undefined }
+    // It says something about the prompt, and nothing about the service.
+    if (status === 400 || status === 413 || status === 422) {
+      return new OsmosisError('invalid_request', errorMessage(error), { cause: error, status })
+    }
+    this.#failures += 1
     const canPass =
       code === 'learner_error' && status !== undefined && status !== 402 && status !== 404
     if (!canPass || this.#failures >= mostFailures) this.#lost.abort(error)
-    const isRefused = status === 400 || status === 413 || status === 422
-    if (!isRefused) return error
-    return new OsmosisError('invalid_request', errorMessage(error), { cause: error, status })
+    return error
   }
 }
