@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+
 import {
   AgentWorkflow,
   requireRolloutContext,
@@ -37,6 +39,20 @@ export function judgeThat(
         return Response.json({ error: { message: reply.message } }, { status: reply.status })
       }
       return Response.json({ choices: [{ message: { role: 'assistant', content: reply } }] })
+    },
+  }
+}
+
+/** A judge that never replies, and whether nobody waits for it. */
+export function silentJudge(): ChatModel & { readonly signals: AbortSignal[] } {
+  const signals: AbortSignal[] = []
+  return {
+    name: 'silent',
+    signals,
+    respond: async ({ signal }) => {
+      signals.push(signal)
+      await once(signal, 'abort')
+      throw signal.reason
     },
   }
 }

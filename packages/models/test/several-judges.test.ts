@@ -1,8 +1,8 @@
 import { lastAssistantText } from '@osmosis/core'
-import { pairwiseJudge, panel } from '@osmosis/models'
+import { evaluateRubric, pairwiseJudge, panel, type ChatModel } from '@osmosis/models'
 import { describe, expect, it } from 'vitest'
 
-import { gradedHello, judgeThat, secretOf, textOf } from './scripted-judge.ts'
+import { gradedHello, judgeThat, secretOf, silentJudge, textOf } from './scripted-judge.ts'
 
 const rubric = 'The more polite answer is better.'
 const scored = (score: number, explanation = 'It greets.'): string =>
@@ -128,4 +128,23 @@ describe('a panel of judges', () => {
       failure: { message: expect.stringContaining('The judge judge gave no score') },
     })
   })
+})
+
+it('judges that still think are ended when one of them fails', async () => {
+  const silent = silentJudge()
+  const refusing = judgeThat({ status: 401, message: 'no key' })
+  let calls = 0
+  // The first call is never answered, and the second one is refused.
+  const mixed: ChatModel = {
+    name: 'mixed',
+    respond: async (request) => (calls++ % 2 === 0 ? silent : refusing).respond(request),
+  }
+  const judged = { rubric, answer: 'Hello' }
+  const asked = [
+    () => evaluateRubric({ ...judged, model: mixed, votes: 2 }),
+    () => pairwiseJudge('Hello', 'Hi', { rubric, model: mixed }),
+    () => panel({ ...judged, models: [silent, refusing] }),
+  ]
+  for (const ask of asked) await expect(ask()).rejects.toMatchObject({ status: 401 })
+  expect(silent.signals.map(({ aborted }) => aborted)).toEqual([true, true, true])
 })

@@ -76,6 +76,21 @@ export async function withJudge<T>(
   }
 }
 
+/** Asks for several replies at once. When one of them fails, the signal of `use` ends the others, which nobody would read. */
+export async function askTogether<T>(
+  { signal }: JudgeLimits,
+  use: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const failing = new AbortController()
+  const limits = [failing.signal, signal].filter((limit) => limit !== undefined)
+  try {
+    return await use(AbortSignal.any(limits))
+  } catch (error) {
+    failing.abort(error)
+    throw error
+  }
+}
+
 /**
  * What the judge replies: the last JSON behind its thinking, as graders read an answer. An unusable reply, an overloaded
  * judge and a lost connection are requested again, twice.

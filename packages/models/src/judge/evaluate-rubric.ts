@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-import { askJudge, withJudge, type JudgeOptions } from './ask-judge.ts'
+import { askJudge, askTogether, withJudge, type JudgeOptions } from './ask-judge.ts'
 import { assertRubric, judgePrompt, replyFormat, type JudgedAnswer } from './judge-prompt.ts'
 
 /** What a judge said. */
@@ -69,7 +69,10 @@ export async function evaluateRubric(options: RubricOptions): Promise<RubricScor
     ...(count === 1 ? { temperature: 0 } : {}),
   }
   const votes = await withJudge(options, async (judge) =>
-    Promise.all(Array.from({ length: count }, () => askJudge(judge, question, options))),
+    askTogether(options, async (signal) => {
+      const limits = { ...options, signal }
+      return Promise.all(Array.from({ length: count }, () => askJudge(judge, question, limits)))
+    }),
   )
   const score = median(votes.map((one) => one.score))
   const nearest = votes.toSorted((a, b) => Math.abs(a.score - score) - Math.abs(b.score - score))

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-import { askJudge, withJudge, type JudgeOptions } from './ask-judge.ts'
+import { askJudge, askTogether, withJudge, type JudgeOptions } from './ask-judge.ts'
 import { assertRubric, promptWithParts, replyFormat, type JudgedAnswer } from './judge-prompt.ts'
 
 /** How {@link pairwiseJudge} compares two answers. */
@@ -62,10 +62,13 @@ export async function pairwiseJudge(
     temperature: 0,
   })
   const [forwards, backwards] = await withJudge(options, async (judge) =>
-    Promise.all([
-      askJudge(judge, question(first, second), options),
-      askJudge(judge, question(second, first), options),
-    ]),
+    askTogether(options, async (signal) => {
+      const limits = { ...options, signal }
+      return Promise.all([
+        askJudge(judge, question(first, second), limits),
+        askJudge(judge, question(second, first), limits),
+      ])
+    }),
   )
   const [one, other] = [
     ({ '1': 'first', '2': 'second', tie: 'tie' } as const)[forwards.better],

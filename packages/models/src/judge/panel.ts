@@ -1,4 +1,4 @@
-import type { JudgeOptions } from './ask-judge.ts'
+import { askTogether, type JudgeOptions } from './ask-judge.ts'
 import { evaluateRubric, median, type RubricOptions, type RubricScore } from './evaluate-rubric.ts'
 
 /** What {@link panel} judges, and who judges. */
@@ -35,7 +35,9 @@ export async function panel(options: PanelOptions): Promise<PanelScore> {
   if (models.length < 2) {
     throw new RangeError(`A panel has two models or more, got ${models.length}.`)
   }
-  const judges = await Promise.all(models.map((model) => evaluateRubric({ ...shared, model })))
+  const judges = await askTogether(options, async (signal) =>
+    Promise.all(models.map((model) => evaluateRubric({ ...shared, model, signal }))),
+  )
   const scores = judges.map(({ score }) => score)
   const passing = scores.filter((score) => score >= passThreshold).length
   const failing = scores.length - passing
