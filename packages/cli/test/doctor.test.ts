@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { onlyIf, temporaryFolder } from '../../../test/kit/index.ts'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { run } from './in-process.ts'
 import { endpoint, refuse } from './model-endpoint.ts'
@@ -199,6 +199,20 @@ describe('osmosis doctor', () => {
   ])('refuses flags that do not apply: %j', async (flags, message) => {
     const { code, stderr } = await run(['doctor', ...flags], {}, await temporaryFolder({}))
     expect([code, stderr]).toEqual([2, `error: ${message}\n`])
+  })
+
+  it('names the folder for temporary files where it cannot be written', async () => {
+    const folder = temporaryWorkspace({})
+    vi.stubEnv('TMPDIR', '/nowhere')
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const { code, findings } = await doctor(folder)
+    expect(code).toBe(1)
+    expect(findings).toContainEqual(
+      expect.stringMatching(
+        /^fail TypeScript: Not checked, because no file can be written in \/nowhere: ENOENT/,
+      ),
+    )
+    expect(findings).toContainEqual(expect.stringMatching(/^ok disk: /))
   })
 
   it('names a port that somebody else listens on', async () => {

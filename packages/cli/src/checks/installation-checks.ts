@@ -218,18 +218,31 @@ export async function machineFindings(
 const program = `enum Answer { Yes = 'yes' }\nexport const answer: string = Answer.Yes\n`
 
 async function typeScriptFinding(): Promise<CheckFinding> {
-  const folder = await mkdtemp(path.join(tmpdir(), 'osmosis-doctor-'))
+  let folder: string | undefined
   try {
+    folder = await mkdtemp(path.join(tmpdir(), 'osmosis-doctor-'))
     const file = path.join(folder, 'probe.mts')
     await writeFile(file, program)
+    return await loadingFinding(file)
+  } catch (error) {
+    return fail(
+      'TypeScript',
+      `Not checked, because no file can be written in ${tmpdir()}: ${errorMessage(error)}`,
+      'Make room there, or let TMPDIR name a folder that can be written.',
+    )
+  } finally {
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true })
+  }
+}
+
+async function loadingFinding(file: string): Promise<CheckFinding> {
+  try {
     const { answer } = await loadModule('probe', file)
     if (answer === 'yes') return ok('TypeScript', 'files are loaded without a build step')
     return fail('TypeScript', `A file was loaded, but exports ${String(answer)} instead of yes.`)
   } catch (error) {
     const advice = 'Remove node_modules and install again: tsx or esbuild is missing or damaged.'
     return fail('TypeScript', `TypeScript files cannot be loaded: ${errorMessage(error)}`, advice)
-  } finally {
-    await rm(folder, { recursive: true, force: true })
   }
 }
 
