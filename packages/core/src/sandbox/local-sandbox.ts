@@ -77,6 +77,7 @@ export class LocalSandbox implements Sandbox {
     child.stderr.on('data', (piece: Uint8Array) => stderr.add(piece))
     let grace: NodeJS.Timeout | undefined
     child.once('exit', () => {
+      timer.clear()
       grace = setTimeout(() => {
         child.stdout.destroy()
         child.stderr.destroy()
