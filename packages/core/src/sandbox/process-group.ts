@@ -27,10 +27,13 @@ export function spawnInGroup(
     throw Object.assign(new Error('no file descriptor is free'), { code: 'EMFILE' })
   }
   const kill = (): void => killGroup(child)
+  const release = (): void => signal?.removeEventListener('abort', kill)
   child.once('exit', () => {
-    signal?.removeEventListener('abort', kill)
+    release()
     kill()
   })
+  // A program that could not be started has no exit.
+  child.once('close', release)
   signal?.addEventListener('abort', kill, { once: true })
   if (signal?.aborted) kill()
   return child

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { getEventListeners } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -126,7 +127,11 @@ describe('a command', () => {
 
   it('that cannot start is an error, as after the end of the sandbox', async () => {
     const { box } = await sandbox()
-    await expect(box.exec(['no-such-program'])).rejects.toMatchObject({ code: 'tool_failed' })
+    const { signal } = new AbortController()
+    await expect(box.exec(['no-such-program'], { signal })).rejects.toMatchObject({
+      code: 'tool_failed',
+    })
+    await expect.poll(() => getEventListeners(signal, 'abort')).toEqual([])
     await box.write('file', '')
     for (const cwd of ['nowhere', 'file']) {
       await expect(box.exec('true', { cwd })).rejects.toMatchObject({
