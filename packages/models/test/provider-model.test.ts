@@ -51,6 +51,23 @@ async function standingInOf(
   return { peer, model }
 }
 
+/** A model of a package of its own, whose stream begins so and then waits. */
+async function streamingModel(start: string): Promise<ChatModel> {
+  const stream = `new ReadableStream({
+    start(controller) { ${start} },
+    cancel() { globalThis.answerEnded() },
+  })`
+  const place = await temporaryFolder({
+    'node_modules/@ai-sdk/openai/package.json': '{ "type": "module", "exports": "./index.js" }',
+    'node_modules/@ai-sdk/openai/index.js': `export const createOpenAI = () => ({
+      languageModel: () => ({ specificationVersion: 'v4', doStream: async () => ({ stream: ${stream} }) }),
+    })`,
+  })
+  const model = await providerModel('openai/gpt-x', { folder: place, apiKey: 'key-1' })
+  onTestFinished(async () => model.close?.())
+  return model
+}
+
 async function complete(
   model: ChatModel,
   body: Record<string, unknown>,
@@ -432,6 +449,15 @@ describe('what goes wrong', () => {
     const { chunks, done } = await streamed(model, { messages: question, max_tokens: 5 })
     expect(done).toBe(false)
     expect(chunks.at(-1)).toMatchObject({ error: { code: 'policy_stream_error' } })
+  })
+
+  it('is an error of the provider, also one that is no value', async () => {
+    const model = await streamingModel(`controller.enqueue({ type: 'error', error: null })`)
+    const failed = await complete(model, { messages: question })
+    expect([failed.status, failed.body]).toMatchObject([
+      502,
+      { error: { code: 'provider_failed' } },
+    ])
   })
 
   it('is 502 with policy_unreachable when nothing listens', async () => {

@@ -126,7 +126,7 @@ function toRefusal(name: string, error: unknown): Response {
     return refusal(400, 'unsupported_request', message)
   }
   const message = `${name}: ${errorMessage(error)}`
-  const { statusCode, responseHeaders = {}, data } = error as CallError
+  const { statusCode, responseHeaders = {}, data } = (error ?? {}) as CallError
   if (typeof statusCode === 'number' && statusCode >= 400) {
     const headers = Object.entries(responseHeaders).filter(([header]) =>
       waitingHeaders.includes(header.toLowerCase()),
