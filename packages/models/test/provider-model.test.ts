@@ -11,7 +11,7 @@ import {
   ProviderStandIn,
   type ProviderAnswer,
 } from '../../../test/kit/provider-stand-in.ts'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 const folder = import.meta.dirname
 const add = {
@@ -458,6 +458,22 @@ describe('what goes wrong', () => {
       502,
       { error: { code: 'provider_failed' } },
     ])
+  })
+
+  it('ends the answer of the provider when nobody reads it any more', async () => {
+    const ended = Promise.withResolvers<void>()
+    vi.stubGlobal('answerEnded', ended.resolve)
+    onTestFinished(() => void vi.unstubAllGlobals())
+    const model = await streamingModel(`for (let at = 0; at < 9; at += 1)
+      controller.enqueue({ type: 'text-delta', id: '1', delta: 'word ' })`)
+    const { body } = await model.respond({
+      body: { messages: question, stream: true },
+      signal: new AbortController().signal,
+    })
+    const reader = body?.getReader()
+    await reader?.read()
+    await reader?.cancel()
+    await expect(ended.promise).resolves.toBeUndefined()
   })
 
   it('is 502 with policy_unreachable when nothing listens', async () => {

@@ -263,8 +263,8 @@ async function* toEvents(
     `data: ${JSON.stringify({ ...head, ...chunk })}\n\n`
   const choice = (delta: ChatDelta, finish_reason: string | null = null): string =>
     event({ choices: [{ index: 0, delta, finish_reason }] })
-  yield choice({ role: 'assistant', content: '' })
   try {
+    yield choice({ role: 'assistant', content: '' })
     for (let next = first; next.done !== true; next = await deltas.next()) yield choice(next.value)
   } catch (error) {
     signal.throwIfAborted()
@@ -272,6 +272,9 @@ async function* toEvents(
     const said = refusal(502, 'policy_stream_error', messageOf(name, error))
     yield `data: ${await said.text()}\n\n`
     return
+  } finally {
+    // A caller that reads no further wants no more of the provider.
+    await deltas.return(undefined)
   }
   const { finishReason, usage } = answer.end as AnswerEnd
   yield choice({}, finishReason)
