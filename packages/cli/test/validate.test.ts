@@ -3,6 +3,7 @@ import { rmSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 
 import { here, run, useProcesses } from './in-process.ts'
+import { endpoint, refuse, say } from './model-endpoint.ts'
 import { good, takenByAll, validate, workspaceOf } from './validated-rollouts.ts'
 import { evalConfig } from './temporary-workspace.ts'
 
@@ -32,6 +33,17 @@ describe('osmosis validate', () => {
     const { code, findings } = await validate('one')
     expect(code).toBe(1)
     expect(findings).toContain('fail model calls: No model call reached the policy.')
+  })
+
+  it('takes no call that is sent again after a refusal for one with the same prompt', async () => {
+    workspaceOf(`sample('main'); await say('main')`)
+    const { url, received } = await endpoint((_request, response) => {
+      if (received.length % 2 === 1) refuse(response, 503, 'busy')
+      else say(response, 'ONE')
+    })
+    const { findings } = await validate('one', '--base-url', `${url}/v1`, '--model', 'm')
+    expect(findings.slice(-takenByAll.length)).toEqual(takenByAll)
+    expect(received).toHaveLength(4)
   })
 
   it('names the model of the adapter that the project has', async () => {

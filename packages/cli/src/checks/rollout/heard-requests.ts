@@ -33,7 +33,7 @@ export function hearRequests(
   readonly policy: PolicyModel
   readonly heard: () => HeardRequests
 } {
-  const prompts = new Map<string, string>()
+  const answered = new Set<string>()
   const repeated = new Set<string>()
   const doubled = new Set<string>()
   const tools = new Map<string, boolean>()
@@ -47,22 +47,25 @@ export function hearRequests(
       respond: async (request) => {
         const { rolloutId, sampleId, body } = request
         greedy ||= body['temperature'] === 0
-        const prompted = JSON.stringify([rolloutId, body['messages']])
-        if (prompts.has(prompted)) repeated.add(sampleId)
-        prompts.set(prompted, sampleId)
         const messages = (body['messages'] ?? []) as ChatMessage[]
         for (const [name, takes] of offeredTools(body['tools'])) tools.set(name, takes)
         noteToolErrors(messages, toolErrors)
         const before = calls.get(rolloutId) ?? 0
-        calls.set(rolloutId, before + 1)
-        if (before === 0) firstAnswers.set(rolloutId, answersIn(messages))
+        if (!firstAnswers.has(rolloutId)) firstAnswers.set(rolloutId, answersIn(messages))
         const said = (firstAnswers.get(rolloutId) ?? 0) + before
         const isDoubled =
           before === 0
             ? repeatsPrompt(messages, prompt)
             : answersIn(messages) > said && repeatsExchange(messages)
         if (isDoubled) doubled.add(sampleId)
-        return policy.respond(request)
+        const answer = await policy.respond(request)
+        // A call that was refused is sent again.
+        if (!answer.ok) return answer
+        calls.set(rolloutId, (calls.get(rolloutId) ?? 0) + 1)
+        const prompted = JSON.stringify([rolloutId, body['messages']])
+        if (answered.has(prompted)) repeated.add(sampleId)
+        answered.add(prompted)
+        return answer
       },
     },
     heard: () => ({
