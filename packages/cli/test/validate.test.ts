@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs'
+import { rmSync, truncateSync } from 'node:fs'
 
 import { describe, expect, it } from 'vitest'
 
@@ -266,6 +266,18 @@ describe('osmosis validate', { tags: 'nightly' }, () => {
     })
     expect((await validate()).findings).toContain(
       'warn variables: The code reads SHOP_TOKEN, SHOP_URL, which the config does not name: on the platform nothing sets them.',
+    )
+  })
+
+  it('looks for variables in what can be read', async () => {
+    workspaceOf(`sample('main'); await say('main')`, {
+      'rollouts/one/dump.js': '',
+      'rollouts/one/tools.ts': 'process.env.SHOP_TOKEN',
+    })
+    // Longer than a text can be.
+    truncateSync(here('rollouts/one/dump.js'), 3 * 1024 ** 3)
+    expect((await validate()).findings).toContain(
+      'warn variables: The code reads SHOP_TOKEN, which the config does not name: on the platform nothing sets them.',
     )
   })
 

@@ -52,20 +52,23 @@ interface ReadVariable {
  * found.
  */
 async function readVariables(folder: string): Promise<readonly ReadVariable[]> {
-  const files = await readdir(folder, { recursive: true, withFileTypes: true })
-  const sources = files
-    .filter((entry) => entry.isFile() && /(?<!\.test)\.[cm]?[jt]sx?$/.test(entry.name))
-    .map((entry) => path.join(entry.parentPath, entry.name))
-    .filter((file) => !path.relative(folder, file).split(path.sep).includes('node_modules'))
-  const found = await Promise.all(
-    sources.map(async (file) => {
-      const text = await readFile(file, 'utf8')
-      return [...text.matchAll(access)].map((match): ReadVariable => {
-        const [, dotted, , quoted] = match
-        const line = text.slice(0, match.index).split('\n').length
-        return { name: dotted ?? quoted ?? '', file, line }
-      })
-    }),
-  )
-  return found.flat()
+  const found: ReadVariable[] = []
+  for await (const file of sourcesIn(folder)) {
+    // One that cannot be read fails where it is loaded, if it is.
+    const text = await readFile(file, 'utf8').catch(() => '')
+    for (const match of text.matchAll(access)) {
+      const [, dotted, , quoted] = match
+      const line = text.slice(0, match.index).split('\n').length
+      found.push({ name: dotted ?? quoted ?? '', file, line })
+    }
+  }
+  return found
+}
+
+async function* sourcesIn(folder: string): AsyncGenerator<string> {
+  for (const entry of await readdir(folder, { withFileTypes: true }).catch(() => [])) {
+    const place = path.join(folder, entry.name)
+    if (entry.isDirectory() && entry.name !== 'node_modules') yield* sourcesIn(place)
+    if (entry.isFile() && /(?<!\.test)\.[cm]?[jt]sx?$/.test(entry.name)) yield place
+  }
 }
