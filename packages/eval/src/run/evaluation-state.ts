@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 
 import { type EvaluationSummary, evaluationSummary } from '../analysis/figures/run-metrics.ts'
-import type { ItemEvent } from '../analysis/records/item-event.ts'
+import { type ItemEvent, itemKey } from '../analysis/records/item-event.ts'
 import { compareEvents } from '../store/run-files.ts'
 import type { EvaluationStore } from '../store/write/run-store.ts'
 import { readEarlierDuration } from '../store/write/snapshot-files.ts'
@@ -66,9 +66,10 @@ export class EvaluationState {
   readonly #id: string
   readonly #startedAt: Date
   readonly #startedAtMs = performance.now()
-  readonly #store: EvaluationStore | undefined
+  /** The last event of each item that has ended, by `itemKey`. */
+  readonly events: ReadonlyMap<string, ItemEvent>
   /** Only without a store, which has all events. */
-  readonly #events: ItemEvent[] = []
+  readonly #own = new Map<string, ItemEvent>()
   /** Duration of earlier starts. */
   readonly #earlierMs: number
   #done: number
@@ -81,10 +82,10 @@ export class EvaluationState {
     this.#id = store?.manifest.local_run_id ?? randomBytes(16).toString('hex')
     this.#startedAt = new Date(store?.manifest.created_at ?? Date.now())
     this.#earlierMs = store === undefined ? 0 : readEarlierDuration(store.location)
-    this.#store = store
-    this.#done = store?.events.size ?? 0
+    this.events = store?.events ?? this.#own
+    this.#done = this.events.size
     let lastEnd = ''
-    for (const { ended_at: endedAt } of store?.events.values() ?? []) {
+    for (const { ended_at: endedAt } of this.events.values()) {
       if (endedAt > lastEnd) lastEnd = endedAt
     }
     if (lastEnd !== '') this.#lastEnd = new Date(lastEnd)
@@ -97,7 +98,7 @@ export class EvaluationState {
 
   /** @param isNew - false for an item that has been run again */
   add(event: ItemEvent, isNew: boolean): void {
-    if (this.#store === undefined) this.#events.push(event)
+    if (this.events === this.#own) this.#own.set(itemKey(event), event)
     if (isNew) this.#done += 1
     this.#lastEnd = new Date()
   }
@@ -124,7 +125,7 @@ export class EvaluationState {
 
   #facts(): Omit<EvaluationSnapshot, 'status' | 'incompleteReason' | 'completedAt'> {
     const { names, rowCount, attempts, passThreshold, scoreNames, model: name } = this.#plan
-    const items = [...(this.#store?.events.values() ?? this.#events)].toSorted(compareEvents)
+    const items = [...this.events.values()].toSorted(compareEvents)
     return {
       id: this.#id,
       names,

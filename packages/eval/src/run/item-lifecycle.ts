@@ -230,7 +230,7 @@ export class ItemLifecycle {
   }
 
   async #store({ item, outcome }: EndedRun): Promise<void> {
-    const { scorers = [], store, redact = unchanged, stop, onStored } = this.#options
+    const { scorers = [], state, store, redact = unchanged, stop, onStored } = this.#options
     // An eval function may take long, or never end.
     const scores =
       scorers.length === 0
@@ -241,7 +241,7 @@ export class ItemLifecycle {
     try {
       const row = store?.manifest.rows[item.rowIndex] ?? toRunRow(item.row)
       const ended = toEndedItem(item, outcome, { row, scores, redact })
-      isNew = !store?.events.has(itemKey(ended.event))
+      isNew = !state.events.has(itemKey(ended.event))
       event = (await store?.commit(ended)) ?? {
         ...ended.event,
         trajectory_place: null,

@@ -1,8 +1,8 @@
 import type { RolloutOrder } from '@osmosis/controller'
 import { describe, expect, it } from 'vitest'
 
-import { evaluate, placeOf } from '../evaluations.ts'
-import { rewarded } from '../rollout-results.ts'
+import { evaluate, placeOf, placeOfItem } from '../evaluations.ts'
+import { rewarded, rolloutResult } from '../rollout-results.ts'
 
 /** Answers the attempts of a group when all of them are there, as a server with a group grader does. */
 class GatheringModel {
@@ -43,6 +43,25 @@ describe('attempts that are graded together', () => {
     const groups = Array.from({ length: 4 }, (_, row) => [`${row}/0`, `${row}/1`, `${row}/2`])
     expect(model.started.toSorted()).toEqual(groups.flat())
     expect(model.started.slice(0, 3)).toEqual(groups[0])
+  })
+
+  it('count once where they run again, because one of them was lost', async () => {
+    let calls = 0
+    const lost = rolloutResult({
+      status: 'failure',
+      samples: new Map(),
+      errorMessage: 'gone',
+      lostWith: 'worker_lost',
+    })
+    const done: number[] = []
+    const { items, model, pending } = await evaluate(
+      2,
+      (order) => (placeOf(order) === '0/1' && (calls += 1) === 1 ? lost : rewarded(1)),
+      { n: 2, gradesGroups: true, onProgress: (progress) => void done.push(progress.done) },
+    )
+    expect(items.map(placeOfItem)).toEqual(['0/0', '0/1', '1/0', '1/1'])
+    expect([model.summary.total_samples, pending]).toEqual([4, 0])
+    expect(done).toEqual([1, 2, 3, 3, 4])
   })
 
   it('are not started when the run has been halted before', async () => {
