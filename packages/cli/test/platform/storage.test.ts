@@ -47,6 +47,14 @@ it('follows redirects to a file that is there when it is whole', async () => {
   expect(await readdir(folder)).toEqual(['file'])
 })
 
+it('downloads to a name that is as long as names can be', async () => {
+  const { url, storage } = await storageOf([])
+  const name = 'a'.repeat(255)
+  const folder = await temporaryFolder()
+  await storage.download(url, `${folder}/${name}`, 5)
+  expect(await readdir(folder)).toEqual([name])
+})
+
 it('follows up to twenty redirects', async () => {
   const answers = Array.from({ length: 20 }, () => ({ status: 302, location: '/on' }))
   const { url, storage, asked } = await storageOf(answers)

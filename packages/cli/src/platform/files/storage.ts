@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
 import { open, rename, rm, stat } from 'node:fs/promises'
+import path from 'node:path'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 
@@ -73,7 +74,8 @@ export class Storage {
    * @throws PlatformError with code `PLATFORM_ERROR`; `status` is that of the storage
    */
   async download(url: string, file: string, expectedSize?: number): Promise<void> {
-    const unfinished = `${file}.${randomUUID()}.tmp`
+    // A longer name than that of the file may be too long.
+    const unfinished = path.join(path.dirname(file), `${randomUUID()}.tmp`)
     try {
       const answer = await this.#follow(url)
       await pipeline(answer.body, createWriteStream(unfinished, { flags: 'wx' }), {
