@@ -77,23 +77,25 @@ async function withEntrypoint<T>(
     env: { ...environment, OSMOSIS_TOKEN: undefined },
     isSilent: true,
   })
-  const patience = AbortSignal.timeout(limitMs)
-  const limited = AbortSignal.any([signal, patience])
+  const late = new AbortController()
+  const timer = setTimeout(() => {
+    const message = `${spec} was not loaded, or did not check the rows, within ${limitMs / 1000} s: what its module and its schemas do must end.`
+    late.abort(invalidEntrypoint(message))
+  }, limitMs)
+  const limited = AbortSignal.any([signal, late.signal])
   try {
     const report = await untilAborted(limited, () => child.ready).then(
       ({ facts }) => facts as EntrypointReport,
       (error: unknown): EntrypointReport => {
         signal.throwIfAborted()
-        const message = patience.aborted
-          ? `${spec} was not loaded within ${limitMs / 1000} s: what runs while it is imported must end.`
-          : errorMessage(error)
-        return { kind: 'failed', message, code: null, isDependency: false }
+        return { kind: 'failed', message: errorMessage(error), code: null, isDependency: false }
       },
     )
     const check = async (rows: unknown): Promise<unknown> =>
       untilAborted(limited, () => child.ask(rows))
     return await use(report, check as RowCheck)
   } finally {
+    clearTimeout(timer)
     child.kill()
   }
 }
