@@ -184,6 +184,15 @@ describe('osmosis dataset upload', () => {
 })
 
 describe('osmosis dataset', () => {
+  it('lists names that would control a terminal, as data', async () => {
+    const { platform, osmosis } = await platformUser()
+    const name = 'a\u009B31mb\u202Ec\u007F'
+    platform.datasets.add(name, '')
+    const { stdout } = await osmosis('dataset list --json')
+    expect(stdout).not.toMatch(/[^\P{Cc}\n]|\p{Cf}/u)
+    expect(json(stdout)).toMatchObject({ items: [{ file_name: name }] })
+  })
+
   it('lists page by page, or all of it', async () => {
     const { platform, osmosis } = await platformUser()
     for (let index = 0; index < 120; index += 1) platform.datasets.add(`set-${index}`, '')

@@ -7,6 +7,7 @@ import {
   standardError,
   standardOutput,
 } from '../../command/command-context.ts'
+import { withoutControls } from '../../command/terminal-controls.ts'
 import { plain, tableLines } from '../../command/terminal-text.ts'
 import type { JsonObject, Page } from '../client/answers.ts'
 import { PlatformError } from '../client/platform-error.ts'
@@ -129,9 +130,9 @@ export class CommandOutput {
   }
 }
 
-/** JSON without the secrets of the command; ids and names in it stay as they are. */
+/** JSON without the secrets of the command; ids and names in it stay as they are. What controls a terminal is escaped. */
 function toJson(body: JsonObject): string {
-  return JSON.stringify(redaction().data(body))
+  return withoutControls(JSON.stringify(redaction().data(body)))
 }
 
 /** Text from elsewhere for a terminal, without the secrets of the command. */
