@@ -42,6 +42,14 @@ describe('other users of a machine see command lines, and no secret on them', ()
     expect(existsSync(path.dirname(file))).toBe(false)
   })
 
+  it('the page of eval view is served also where no file for the browser can be written', async () => {
+    const words = ['eval', 'view', '--output', temporaryFolder()]
+    const view = startInTerminal(words, { env: { TMPDIR: '/nowhere' } })
+    await view.until('Ctrl-C ends it.')
+    view.type('\u0003')
+    expect(await view.ended).toMatchObject({ code: 0 })
+  })
+
   it.each([
     ['serve --help', '--api-key <key>', '$OSMOSIS_ROLLOUT_SERVER_API_KEY'],
     ['serve --help', '--redis <url>', '$OSMOSIS_REDIS_PASSWORD'],

@@ -118,15 +118,23 @@ const openers: Partial<Record<NodeJS.Platform, readonly [string, ...string[]]>> 
 
 /**
  * Opens a URL with a secret. Other users of this machine see the arguments of a browser, so that it gets a file that
- * only this user can read and that leads to the URL. The caller removes it.
+ * only this user can read and that leads to the URL. The caller removes it. Does nothing where no file can be written: callers also
+ * print the URL.
  */
-export async function openBrowserAt(url: string): Promise<AsyncDisposable> {
-  const folder = await mkdtemp(path.join(tmpdir(), 'osmosis-'))
+export async function openBrowserAt(url: string): Promise<AsyncDisposable | undefined> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'osmosis-')).catch(() => undefined)
+  if (folder === undefined) return undefined
+  const remove = (): Promise<void> => rm(folder, { recursive: true, force: true })
   const file = path.join(folder, 'open.html')
   const link = url.replaceAll('&', '&amp;').replaceAll('"', '&quot;')
-  await writeFile(file, `<meta http-equiv="refresh" content="0;url=${link}">\n`, { mode: 0o600 })
+  try {
+    await writeFile(file, `<meta http-equiv="refresh" content="0;url=${link}">\n`, { mode: 0o600 })
+  } catch {
+    await remove()
+    return undefined
+  }
   openBrowser(pathToFileURL(file).href)
-  return { [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }) }
+  return { [Symbol.asyncDispose]: remove }
 }
 
 /** Opens a URL. Does nothing on a machine without a browser: callers also print the URL. */
