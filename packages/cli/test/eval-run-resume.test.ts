@@ -85,6 +85,19 @@ it('a link that leads nowhere is no source of a rollout', async () => {
   expect((await run(words.split(' '), {}, root)).code).toBe(0)
 })
 
+it('a source that cannot be read is named before anything runs', async () => {
+  const root = temporaryWorkspace({ 'rollouts/mine/main.ts': "export * from '../echo/main.ts'\n" })
+  symlinkSync('/proc/self/mem', path.join(root, 'rollouts/mine/notes.md'))
+  const words = `eval run -m rollouts/mine/main.ts -d data/words.jsonl --policy policies/echo.ts --output ${temporaryFolder()}`
+  const { code, stderr } = await run(words.split(' '), {}, root)
+  expect([code, stderr]).toEqual([
+    2,
+    expect.stringMatching(
+      /^error: Cannot read rollouts\/mine\/notes\.md, which belongs to the inputs of the run: EIO: .* Let this user read it, or move it elsewhere\.\n$/,
+    ),
+  ])
+})
+
 it('a run that cannot be read does not keep others from starting', async () => {
   const { evaluate, output } = evaluations()
   expect((await evaluate('--policy policies/echo.ts')).code).toBe(0)

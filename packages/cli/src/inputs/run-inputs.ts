@@ -1,10 +1,13 @@
 import { createHash } from 'node:crypto'
-import { statSync } from 'node:fs'
-import { readdir, readFile } from 'node:fs/promises'
+import { createReadStream, statSync } from 'node:fs'
+import { readdir, readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
 
+import { errorMessage } from '@osmosis/core'
 import type { RunInputs } from '@osmosis/eval/analysis'
 
+import { fromWorkingFolder } from '../command/command-context.ts'
+import { invalid } from '../command/wrong-use.ts'
 import type { RunSubject } from './run-subject.ts'
 
 /** What decides the outcome of a run, but for what only the served entrypoint knows: its kind. */
@@ -86,7 +89,8 @@ const mostSources = 10_000
 async function sourcesIn(sourceFolder: string, written: ReadonlySet<string>): Promise<string[]> {
   const files: string[] = []
   async function walk(folder: string): Promise<void> {
-    for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const entries = await orUnreadable(folder, () => readdir(folder, { withFileTypes: true }))
+    for (const entry of entries) {
       const { name } = entry
       const file = path.join(folder, name)
       if (name.startsWith('.') || name === 'node_modules' || written.has(file)) continue
@@ -105,10 +109,26 @@ export async function digestOf(files: readonly string[]): Promise<string> {
   const sorted = [...new Set(files)].toSorted()
   const folder = path.dirname(sorted[0] ?? '')
   for (const file of sorted) {
-    const bytes = await readFile(file)
-    digest.update(`${path.relative(folder, file)}\0${bytes.length}\0`).update(bytes)
+    await orUnreadable(file, async () => {
+      const { size } = await stat(file)
+      digest.update(`${path.relative(folder, file)}\0${size}\0`)
+      // A dataset may be larger than what can be read at once.
+      for await (const bytes of createReadStream(file)) digest.update(bytes as Uint8Array)
+    })
   }
   return digest.digest('hex')
+}
+
+/** @throws OsmosisError with code `invalid_config` for what cannot be read */
+async function orUnreadable<T>(place: string, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read()
+  } catch (cause) {
+    throw invalid(
+      `Cannot read ${fromWorkingFolder(place)}, which belongs to the inputs of the run: ${errorMessage(cause)}. Let this user read it, or move it elsewhere.`,
+      cause,
+    )
+  }
 }
 
 const moduleName = /\.[cm]?[jt]sx?$/i
@@ -130,7 +150,8 @@ async function withImports(files: readonly string[]): Promise<string[]> {
   const found = new Set(files)
   for (const file of found) {
     if (!moduleName.test(file)) continue
-    for (const name of relativeImports(await readFile(file, 'utf8'))) {
+    const text = await orUnreadable(file, () => readFile(file, 'utf8'))
+    for (const name of relativeImports(text)) {
       const imported = fileOf(path.resolve(path.dirname(file), name))
       if (imported !== undefined && !imported.split(path.sep).includes('node_modules')) {
         found.add(imported)
