@@ -103,6 +103,20 @@ it('does not miss tools in a request that offered none', async () => {
   expect(Object.keys(await audit(offered))).toEqual(['0.2:no-tools'])
 })
 
+it('finds a label that is longer than a pattern can be', async () => {
+  const label = Array.from({ length: 30_000 }, (_, at) => `word-${at % 100}`).join(' ')
+  const shown = conversation({ source: 'system', message: `Say ${label}.` }, question, said(label))
+  const hidden = conversation(question, said(label))
+  const items = [shown, hidden].map((main, row): MadeItem => ({
+    row,
+    attempt: 0,
+    label: row === 0 ? label : `${label} ${row}`,
+    event: { summary: `${row}` },
+    samples: { main },
+  }))
+  expect(Object.keys(await audit(await made(items)))).toEqual(['0.1:label-shown'])
+})
+
 it('finds labels that the agent could read, and not those that it worked out', async () => {
   const leaks: Record<string, Steps> = {
     prompt: conversation(

@@ -103,22 +103,28 @@ function longestList(text: string, label: string): string[] {
 
 /** The label by itself: not `10.5` in `110.5` or `10.53`. */
 function wholeWord(label: string): RegExp {
-  return new RegExp(
-    String.raw`(?<![\p{L}\p{N}]|\d[.,])${escaped(label)}(?![\p{L}\p{N}]|[.,]\d)`,
-    'iu',
-  )
+  return new RegExp(String.raw`(?<![\p{L}\p{N}]|\d[.,])${patternOf(label)}`, 'iu')
 }
 
 /** The label behind a word for it, such as `"expected_answer": "10.5"`. */
 function namedAsLabel(label: string): RegExp {
   const names = String.raw`(?:label|ground[ _-]?truth|answer[ _-]?key|expected(?:[ _-]?(?:answer|output|result))?|(?:correct|reference|gold(?:en)?)[ _-]?answer)`
   return new RegExp(
-    String.raw`(?<![\p{L}\p{N}])${names}\\?["']?(?: is)?\s*[:=]?\s*\\?["']?${escaped(label)}(?![\p{L}\p{N}]|[.,]\d)`,
+    String.raw`(?<![\p{L}\p{N}])${names}\\?["']?(?: is)?\s*[:=]?\s*\\?["']?${patternOf(label)}`,
     'iu',
   )
 }
 
-function escaped(label: string): string {
-  const words = label.split(/\s+/).map((word) => word.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&'))
-  return words.join(String.raw`\s+`)
+/** A longer label is recognised by its beginning: patterns have a limit. Characters. */
+const longestPattern = 4000
+
+/** The label as a pattern, whose white space may be any, up to where it ends. */
+function patternOf(label: string): string {
+  // Half of a pair is not a character.
+  const beginning = label.slice(0, longestPattern).replace(/[\uD800-\uDBFF]$/, '')
+  const words = beginning
+    .split(/\s+/)
+    .map((word) => word.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&'))
+  const end = label.length > longestPattern ? '' : String.raw`(?![\p{L}\p{N}]|[.,]\d)`
+  return words.join(String.raw`\s+`) + end
 }
