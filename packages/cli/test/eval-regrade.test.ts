@@ -1,4 +1,12 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
@@ -310,6 +318,32 @@ it(
     expect(none).toMatchObject({ code: 2, stderr: expect.stringContaining('exports no grader') })
   },
 )
+
+it('osmosis eval regrade says after Ctrl-C that what has been graded cannot be stored', async () => {
+  const items = [0, 1].map((row) => storedItem(row, String(row), 1))
+  const folder = await storeRun(temporaryFolder(), items)
+  const place = path.join(folder, 'grades')
+  const file = moduleIn(
+    temporaryFolder(),
+    'blocking.ts',
+    `import { writeFileSync } from 'node:fs'
+    import { defineGraderConfig, Grader, type GraderContext } from '${core}'
+    export const graderConfig = defineGraderConfig({ name: 'slow', concurrency: { maxConcurrent: 1 } })
+    export class Slow extends Grader {
+      async grade(ctx: GraderContext): Promise<void> {
+        if (ctx.label === '1') {
+          writeFileSync(${JSON.stringify(place)}, '')
+          await new Promise(() => {})
+        }
+        ctx.setReward(0)
+      }
+    }`,
+  )
+  const command = start(['eval', 'regrade', folder, '--grader', file, '--as', 'slow'])
+  await expect.poll(() => existsSync(place), { timeout: 30_000 }).toBe(true)
+  const { code, stderr } = await command.end()
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/error: Cannot write .*slow\.jsonl/)])
+})
 
 it('osmosis eval regrade prints one document with --json', { tags: 'nightly' }, async () => {
   const items = [storedItem(0, 'zero', 1), storedItem(1, 'one', 1)]

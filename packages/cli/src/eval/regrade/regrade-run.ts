@@ -65,7 +65,9 @@ export async function evalRegradeCommand(name: string, flags: EvalRegradeFlags):
   try {
     return await gradeReserved(await prepare(run, flags), flags, interrupt.signal)
   } catch (error) {
-    if (interrupt.signal.aborted) return interruptedExitCode
+    // Grades that cannot be stored are lost, and that is no end that the user wanted.
+    const isLoss = isOsmosisError(error) && error.code === 'storage_error'
+    if (interrupt.signal.aborted && !isLoss) return interruptedExitCode
     throw error
   } finally {
     interrupt.release()
