@@ -2,7 +2,7 @@ import { errorMessage } from '@osmosis/core'
 
 import { formatDollars, formatCount } from '../analysis/figures/number-text.ts'
 import { thrownAt } from '../analysis/records/error-text.ts'
-import type { ItemEvent } from '../analysis/records/item-event.ts'
+import { type ItemEvent, itemKey, type ItemReference } from '../analysis/records/item-event.ts'
 import { toSummary } from '../analysis/trajectory/trajectory-facts.ts'
 
 /** Stops an evaluation; the first reason counts. */
@@ -105,15 +105,20 @@ interface FailureAdvice {
   readonly continue: string
 }
 
-type EndedItem = Pick<ItemEvent, 'status' | 'error_type' | 'error_message'>
+type EndedItem = ItemReference & Pick<ItemEvent, 'status' | 'error_type' | 'error_message'>
+
+/** A way in which items fail. */
+interface FailureKind {
+  items: number
+}
 
 /** Compares the failures of a run with their limit. */
 export class FailureLimit {
   readonly #max: number | undefined
-  #ended = 0
+  readonly #kinds = new Map<string, FailureKind>()
+  /** How each item failed, by `itemKey`; undefined for one that did not. */
+  readonly #items = new Map<string, FailureKind | undefined>()
   #failed = 0
-  /** How all items so far failed; undefined when they did not all fail the same way. */
-  #commonKind: string | undefined
   #latest = ''
   readonly #advice: FailureAdvice | undefined
 
@@ -129,13 +134,20 @@ export class FailureLimit {
     }
   }
 
-  /** Counts an item that has ended. */
+  /** Counts an item that has ended; one that ended again counts once, as it ended last. */
   add(item: EndedItem): void {
     const { status, error_message: message, error_type: type } = item
-    const kind = status === 'failed' ? kindOf(item) : undefined
-    this.#commonKind = this.#ended === 0 || this.#commonKind === kind ? kind : undefined
-    this.#ended += 1
+    const before = this.#items.get(itemKey(item))
+    if (before !== undefined) {
+      before.items -= 1
+      this.#failed -= 1
+    }
+    const name = kindOf(item)
+    const kind = status === 'failed' ? (this.#kinds.get(name) ?? { items: 0 }) : undefined
+    this.#items.set(itemKey(item), kind)
     if (kind === undefined) return
+    this.#kinds.set(name, kind)
+    kind.items += 1
     this.#failed += 1
     this.#latest = toSummary(`${type ?? 'failed'}: ${message ?? ''}`).replace(/\.$/, '')
   }
@@ -143,11 +155,13 @@ export class FailureLimit {
   /** Why no more items should be started; undefined while they should. */
   get verdict(): string | undefined {
     const failed = formatCount(this.#failed)
+    const ended = this.#items.size
     if (this.#max !== undefined) {
       if (this.#failed < this.#max) return undefined
-      return `${failed} of ${formatCount(this.#ended)} rollouts have failed, most recently with ${this.#latest}. Fix that and start again${this.#advice?.raise ?? ''}.`
+      return `${failed} of ${formatCount(ended)} rollouts have failed, most recently with ${this.#latest}. Fix that and start again${this.#advice?.raise ?? ''}.`
     }
-    if (this.#commonKind === undefined || this.#ended < firstItems) return undefined
+    if (ended < firstItems || this.#failed < ended) return undefined
+    if (![...this.#kinds.values()].some(({ items }) => items === ended)) return undefined
     return `The first ${failed} rollouts all failed the same way, with ${this.#latest}. Fix that and start again${this.#advice?.continue ?? ''}.`
   }
 }

@@ -64,6 +64,21 @@ describe('attempts that are graded together', () => {
     expect(done).toEqual([1, 2, 3, 3, 4])
   })
 
+  it('fail once, however often they run again', async () => {
+    let calls = 0
+    const failed = rolloutResult({ status: 'failure', samples: new Map(), errorMessage: 'no' })
+    const lost = rolloutResult({ ...failed, errorMessage: 'gone', lostWith: 'worker_lost' })
+    const { status, model } = await evaluate(
+      2,
+      (order) => {
+        if (placeOf(order) === '0/0') return failed
+        return placeOf(order) === '0/1' && (calls += 1) < 3 ? lost : rewarded(1)
+      },
+      { n: 2, gradesGroups: true, failOnError: 2 },
+    )
+    expect([status, model.summary.failed, calls]).toEqual(['finished', 1, 3])
+  })
+
   it('are not started when the run has been halted before', async () => {
     const model = new GatheringModel()
     const stop = new AbortController()
