@@ -323,14 +323,20 @@ always(
 )
 
 always('an image of which the daemon says nothing runs commands as nobody', async () => {
-  await useDaemon((request, response) => {
-    request.resume()
+  const users: unknown[] = []
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const body = await text(request)
+    if (request.url === '/containers/one/exec') {
+      users.push((JSON.parse(body) as { readonly User?: string }).User)
+    }
     response.writeHead(200, { 'content-type': 'application/json' })
     response.end(JSON.stringify({ Id: 'one', ExitCode: 0 }))
-  })
-  vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
-  onTestFinished(() => void vi.restoreAllMocks())
+  }
+  await useDaemon((request, response) => void answer(request, response))
+  const warnings = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+  onTestFinished(() => warnings.mockRestore())
   await (await DockerSandbox.start({ image })).close()
+  expect(users).toContain('65534:65534')
 })
 
 always('a container that Docker refuses after the pull is an error that says so', async () => {
