@@ -115,6 +115,13 @@ export const serverMutations: readonly Mutation[] = [
     ...bytes,
   },
   {
+    name: 'server: all receivers wait for a slow one',
+    file: `${server}/delivery/callback-delivery.ts`,
+    from: 'const { origin } = new URL(url)',
+    to: 'const { protocol: origin } = new URL(url)',
+    tests: ['packages/server/test/callback-delivery.test.ts'],
+  },
+  {
     name: 'server: a callback that is sent again has another key',
     file: `${server}/delivery/callback-delivery.ts`,
     from: 'return this.#post(callback)',

@@ -221,20 +221,24 @@ describe('delivering a callback', () => {
 
   it('sends at most 256 requests to one receiver at a time, and the others in turn', async () => {
     await using controller = await new FakeController().start()
+    await using other = await new FakeController().start()
     const delivery = new CallbackDelivery({ logger: recordingLogger([]) })
     const held: ServerResponse[] = []
     controller.otherwise = () => (response) => void held.push(response)
+    const callback = (rolloutId: string, { url }: FakeController): Callback => ({
+      rolloutId,
+      kind: 'completion',
+      url: `${url}/completion`,
+      apiKey: null,
+      idempotencyKey: `${rolloutId}/completion`,
+      body: '{}',
+    })
     const outcomes = Array.from({ length: 300 }, async (_, n) =>
-      delivery.deliver({
-        rolloutId: `r${n}`,
-        kind: 'completion',
-        url: `${controller.url}/completion`,
-        apiKey: null,
-        idempotencyKey: `r${n}/completion`,
-        body: '{}',
-      }),
+      delivery.deliver(callback(`r${n}`, controller)),
     )
     await controller.until(() => held.length === 256)
+    // Another receiver does not wait for them.
+    expect(await delivery.deliver(callback('other', other))).toBe('acknowledged')
     for (let answered = 0; answered < 300; answered += 1) {
       await controller.until(() => held.length > answered)
       held[answered]?.end()
