@@ -5,9 +5,9 @@ import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { startRedis } from '../test/kit/index.ts'
 import { Redis } from 'ioredis'
 
+import { startRedis } from '../test/kit/index.ts'
 import type { ProcessFigures, Queue, Role } from './distributed-process.ts'
 
 /** Milliseconds of processor time, by kind of process. */

@@ -11,9 +11,9 @@ import {
   type RunSnapshots,
   type RunStore,
 } from '@osmosis/eval'
-import { madeManifest } from '../test/kit/made-runs.ts'
 
 import { itemOf } from '../packages/eval/test/store/runs.ts'
+import { madeManifest } from '../test/kit/made-runs.ts'
 
 /** What is to be measured. */
 export interface EngineTask {

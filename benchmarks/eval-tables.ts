@@ -9,10 +9,10 @@ import {
   selectItems,
   toRunDocument,
 } from '@osmosis/eval/analysis'
-import { madeEvent } from '../test/kit/made-runs.ts'
 
-import { median } from './figures.ts'
 import { manifestOf } from '../packages/eval/test/analysis/runs.ts'
+import { madeEvent } from '../test/kit/made-runs.ts'
+import { median } from './figures.ts'
 
 const rounds = 5
 const rows = 25_000

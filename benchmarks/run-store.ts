@@ -9,10 +9,10 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 
 import { createRun, openRun, type EndedItem, type RunReader, type RunStore } from '@osmosis/eval'
-import { madeManifest } from '../test/kit/made-runs.ts'
 
 import { complete, crash, inFlight, outputOf, writer } from '../packages/eval/test/store/crashes.ts'
 import { itemOf } from '../packages/eval/test/store/runs.ts'
+import { madeManifest } from '../test/kit/made-runs.ts'
 import { median, quantile, rounded } from './figures.ts'
 
 const rollouts = Number(process.argv[2] ?? 100_000)

@@ -9,7 +9,6 @@ import {
   type ItemRunner,
 } from '@osmosis/eval'
 import { createRolloutServer, discoverEntrypoint, LocalBackend, serve } from '@osmosis/server'
-import { TinyPolicy } from '../test/kit/trainers/index.ts'
 import {
   servedRollouts,
   train,
@@ -19,6 +18,7 @@ import {
 } from '@osmosis/train'
 
 import * as openDoor from '../examples/train/main.ts'
+import { TinyPolicy } from '../test/kit/trainers/index.ts'
 
 /** What a process does. */
 export type TrainingTask = { readonly kind: 'server' } | DriverTask

@@ -8,12 +8,12 @@ import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-import { journalEvents, journalLine } from '../test/kit/index.ts'
 import { exportReport } from '@osmosis/viewer'
 
 import { openPage } from '../packages/viewer/test/browser.ts'
 import { launchChromium } from '../packages/viewer/test/chromium.ts'
 import { writeAirlineRun } from '../packages/viewer/test/synthetic/airline-run.ts'
+import { journalEvents, journalLine } from '../test/kit/index.ts'
 import { median, rounded } from './figures.ts'
 
 interface Figure {

@@ -10,8 +10,8 @@ import path from 'node:path'
 import { parseArgs, promisify } from 'node:util'
 
 import { readDataset, type DatasetRow } from '@osmosis/eval'
-import { FakeOsmosis, learn, type FakeModel } from '../../test/kit/trainers/index.ts'
 
+import { FakeOsmosis, learn, type FakeModel } from '../../test/kit/trainers/index.ts'
 import { startOsmosis, stop } from '../distributed/processes.ts'
 import { LearningCurve } from './learning-curve.ts'
 import { policyFile } from './policy-file.ts'

@@ -2,7 +2,6 @@
 import { readFileSync } from 'node:fs'
 
 import { TinyPolicy, type SavedTinyPolicy } from '../../test/kit/trainers/index.ts'
-
 import { policyFile } from './policy-file.ts'
 
 export const policy = TinyPolicy.from(

@@ -13,9 +13,10 @@ import {
 import { createPolicyProxy } from '@osmosis/proxy'
 import { LocalBackend, runToEnd } from '@osmosis/server'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn, sampleOf } from '../kit/index.ts'
 import OpenAI from 'openai'
 import { expect, it } from 'vitest'
+
+import { rolloutOn, sampleOf } from '../kit/index.ts'
 
 const go = { role: 'user' as const, content: 'go' }
 

@@ -1,11 +1,12 @@
 import { ChatOpenAI } from '@langchain/openai'
 import { requireRolloutContext } from '@osmosis/core'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { execute, rolloutOn, sampleOf } from '../kit/index.ts'
 import OpenAI, { type ClientOptions } from 'openai'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
+
+import { execute, rolloutOn, sampleOf } from '../kit/index.ts'
 
 const messages = [{ role: 'user' as const, content: 'go' }]
 

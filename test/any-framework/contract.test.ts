@@ -1,6 +1,6 @@
+import { requireRolloutContext } from '@osmosis/core'
 import { runAdapterContract, type AdapterUnderTest, type ContractRun } from '@osmosis/testing'
 import { beforeEach, describe, it, vi } from 'vitest'
-import { requireRolloutContext } from '@osmosis/core'
 
 import { langGraph, langGraphStream } from './agents/langgraph-agent.ts'
 import { openai, openaiStream } from './agents/openai-agent.ts'

@@ -1,8 +1,11 @@
 import Anthropic from '@anthropic-ai/sdk'
 import { requireRolloutContext, type RolloutSample } from '@osmosis/core'
-import { createPolicyProxy, type PolicyProxy } from '@osmosis/proxy'
 import type { ChatMessage } from '@osmosis/core/policy'
+import { createPolicyProxy, type PolicyProxy } from '@osmosis/proxy'
 import { fault, startPolicyServer } from '@osmosis/testing'
+import OpenAI from 'openai'
+import { expect, it } from 'vitest'
+
 import {
   answerStream,
   chunk,
@@ -12,8 +15,6 @@ import {
   sendStream,
   startPolicyEndpoint,
 } from '../kit/index.ts'
-import OpenAI from 'openai'
-import { expect, it } from 'vitest'
 
 /** What a policy writes that no client writes again in the same way. */
 const written = '{"a": 12.0,  "b": 34}'

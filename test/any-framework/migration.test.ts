@@ -1,7 +1,7 @@
 import { Grader, lastAssistantText, type GraderContext } from '@osmosis/core'
 import { numeric } from '@osmosis/core/scores'
-import { runMigrationContract } from '../kit/index.ts'
 
+import { runMigrationContract } from '../kit/index.ts'
 import { CalculatorWorkflow } from './migration/openai/after.ts'
 
 class MultiplyGrader extends Grader {

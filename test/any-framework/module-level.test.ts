@@ -2,10 +2,11 @@ import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph
 import { ChatOpenAI } from '@langchain/openai'
 import { requireRolloutContext } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '../kit/index.ts'
 import OpenAI from 'openai'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
+
+import { messagesOf, rolloutOn, sampleOf } from '../kit/index.ts'
 
 // What programs make once, at the top of a module, and rollouts share.
 const client = new OpenAI({ apiKey: 'of users', baseURL: 'https://api.example.com/v1' })

@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { createPolicyProxy } from '@osmosis/proxy'
 import type { ChatMessage } from '@osmosis/core/policy'
+import { createPolicyProxy } from '@osmosis/proxy'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn, sampleOf } from '../kit/index.ts'
 import { expect, it } from 'vitest'
+
+import { rolloutOn, sampleOf } from '../kit/index.ts'
 
 /** What a program sent to a proxy, in order; long descriptions are cut. */
 interface Recorded {

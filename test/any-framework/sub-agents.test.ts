@@ -2,8 +2,9 @@ import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph
 import { ChatOpenAI } from '@langchain/openai'
 import { requireRolloutContext } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn, sampleIds } from '../kit/index.ts'
 import { expect, it } from 'vitest'
+
+import { rolloutOn, sampleIds } from '../kit/index.ts'
 
 function modelOf(name: string): ChatOpenAI {
   const { baseUrl, fetch } = requireRolloutContext('The agent').registerPolicySample(name)

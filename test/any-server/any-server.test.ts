@@ -1,8 +1,6 @@
 import * as fc from 'fast-check'
 import { beforeEach, expect, it, vi } from 'vitest'
 
-import { runs } from '../kit/index.ts'
-
 import {
   conversations,
   failures,
@@ -11,6 +9,7 @@ import {
   serverDialects,
   tellsCallsApartByArguments,
 } from '../kit/any-server/index.ts'
+import { runs } from '../kit/index.ts'
 import { agentsUnderTest } from './agents-under-test.ts'
 import { expectFailed, expectRightConversation } from './check-outcome.ts'
 import { startConversations } from './run-conversation.ts'

@@ -1,4 +1,6 @@
 import type { ChatMessage, ChatToolCall } from '@osmosis/core/policy'
+import { expect } from 'vitest'
+
 import {
   givenId,
   hasWholeCalls,
@@ -6,8 +8,6 @@ import {
   type PolicyTurn,
   type ServerDialect,
 } from '../kit/any-server/index.ts'
-import { expect } from 'vitest'
-
 import type { Outcome } from './run-conversation.ts'
 
 const ofEveryObject = Object.getOwnPropertyNames(Object.prototype)

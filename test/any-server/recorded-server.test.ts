@@ -2,7 +2,6 @@ import { isOsmosisError } from '@osmosis/core'
 import { isFullContext } from '@osmosis/core/policy'
 import { describe, expect, it } from 'vitest'
 
-import { rolloutOn, startPolicyEndpoint } from '../kit/index.ts'
 import {
   llamaCpp,
   type PolicyTurn,
@@ -10,6 +9,7 @@ import {
   vllm,
   writeAnswer,
 } from '../kit/any-server/index.ts'
+import { rolloutOn, startPolicyEndpoint } from '../kit/index.ts'
 import { shapeOfAnswer } from '../llama-cpp/answer-shape.ts'
 import type { RealExchange } from '../llama-cpp/real-exchange.ts'
 import { recording as llamaCppRecording } from '../llama-cpp/recording.ts'

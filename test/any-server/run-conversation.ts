@@ -1,7 +1,7 @@
 import { defineWorkflowConfig, type GraderContext, Grader, type RolloutSample } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import type { ContractTool } from '@osmosis/testing'
-import { execute, startPolicyEndpoint } from '../kit/index.ts'
+
 import {
   type Failure,
   floods,
@@ -12,7 +12,7 @@ import {
   writeAnswer,
   type WrittenAnswer,
 } from '../kit/any-server/index.ts'
-
+import { execute, startPolicyEndpoint } from '../kit/index.ts'
 import type { RunAgent } from './agents-under-test.ts'
 
 /** What became of a conversation of an agent with a policy. */

@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process'
 import path from 'node:path'
 
-import { withPrograms } from '../kit/with-programs.ts'
 import { expect } from 'vitest'
+
+import { withPrograms } from '../kit/with-programs.ts'
 
 /** Long enough for a very busy machine. */
 const timeout = 600_000

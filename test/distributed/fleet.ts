@@ -1,14 +1,13 @@
 import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
+import type { Chance } from '../faults/chance.ts'
+import { bin, Program, ServedProcess } from '../faults/served-process.ts'
 import { freePort } from '../kit/free-port.ts'
 import { LossyProxy } from '../kit/lossy-proxy.ts'
 import { RedisPair } from '../kit/redis/redis-pair.ts'
 import { RedisSentinels } from '../kit/redis/redis-sentinels.ts'
 import { startRedis, type RedisServer } from '../kit/redis/redis-server.ts'
-
-import type { Chance } from '../faults/chance.ts'
-import { bin, Program, ServedProcess } from '../faults/served-process.ts'
 
 const entrypoint = path.resolve(import.meta.dirname, '../faults/served/workflow.ts')
 const skewedClock = path.join(import.meta.dirname, 'skewed-clock.ts')

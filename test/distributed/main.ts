@@ -7,11 +7,10 @@
 //     [--at-once <cases>] [--patience <seconds>] [--break <way>]
 import { parseArgs } from 'node:util'
 
-import { redisProgram } from '../kit/redis/redis-server.ts'
-import { missingPrograms } from '../kit/with-programs.ts'
-
 import { isWayToBreak } from '../faults/broken-delivery.ts'
 import { printAccount } from '../faults/printed-account.ts'
+import { redisProgram } from '../kit/redis/redis-server.ts'
+import { missingPrograms } from '../kit/with-programs.ts'
 import { runCase, type Breakage } from './distributed-run.ts'
 import { faultCases, isCaseName, type CaseName, type FaultCase } from './fault-cases.ts'
 

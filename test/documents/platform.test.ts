@@ -1,9 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { PlatformStandIn } from '../kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { PlatformStandIn } from '../kit/index.ts'
 import { blocksOf } from '../repository/documents.ts'
 import { commandsOf, makeWorkspace, startReader, writeFiles } from './reader.ts'
 

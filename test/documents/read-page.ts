@@ -1,10 +1,9 @@
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
+import { root } from '../examples/command.ts'
 import { answerStream, sendJson, sendStream, startPolicyEndpoint, usage } from '../kit/index.ts'
 import { openaiEvents } from '../kit/provider-stand-in.ts'
-
-import { root } from '../examples/command.ts'
 import { blocksOf, read, section } from '../repository/documents.ts'
 import { reasonNotToRun, type Page } from './pages.ts'
 import { commandsOf, makeWorkspace, startReader, writeFiles, type Reader } from './reader.ts'

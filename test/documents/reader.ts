@@ -4,10 +4,10 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 
 import { main } from '@osmosis/create'
-import { temporaryFolder } from '../kit/index.ts'
 import { vi } from 'vitest'
 
 import { root } from '../examples/command.ts'
+import { temporaryFolder } from '../kit/index.ts'
 import { commandLines, takesFlag } from '../repository/command-line.ts'
 import { linkPackages, type Block } from '../repository/documents.ts'
 import { runCommandsHere } from './commands-here.ts'

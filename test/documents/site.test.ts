@@ -1,18 +1,18 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { createReadStream, globSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
+import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 
-import { launchBrowser, openPage, withBrowser } from '../../packages/viewer/test/browser.ts'
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 
+import { launchBrowser, openPage, withBrowser } from '../../packages/viewer/test/browser.ts'
 import { noteText, published } from '../../scripts/install-notes.ts'
 import { root } from '../examples/command.ts'
 

@@ -12,10 +12,10 @@ import {
 } from '@osmosis/core'
 import { LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 import { startPolicyServer } from '@osmosis/testing'
-import { FakeAgentLightning, type FakeModel } from '../kit/trainers/index.ts'
-import { temporaryFolder, tokenAnswer, withPrograms } from '../kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { temporaryFolder, tokenAnswer, withPrograms } from '../kit/index.ts'
+import { FakeAgentLightning, type FakeModel } from '../kit/trainers/index.ts'
 import { commandLines } from '../repository/command-line.ts'
 import { blocksOf, documents, read, root } from '../repository/documents.ts'
 import { makeWorkspace, startReader, type Reader } from './reader.ts'

@@ -1,8 +1,8 @@
 import { discoverEntrypoint, LocalBackend } from '@osmosis/server'
-import { FakeAgentLightning } from '../kit/trainers/index.ts'
 import { agentLightning, runTrainerWorker } from '@osmosis/trainer-links'
 import { expect, test } from 'vitest'
 
+import { FakeAgentLightning } from '../kit/trainers/index.ts'
 import { multiplyAgents, multiplyModel as model } from './multiply-agents.ts'
 
 const [first, ...others] = multiplyAgents

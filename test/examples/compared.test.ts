@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { temporaryFolder } from '../kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { temporaryFolder } from '../kit/index.ts'
 import { root } from './command.ts'
 import { osmosis } from './osmosis.ts'
 

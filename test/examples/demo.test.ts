@@ -1,5 +1,5 @@
-import { globSync } from 'node:fs'
 import { once } from 'node:events'
+import { globSync } from 'node:fs'
 
 import { expect, it, onTestFinished } from 'vitest'
 

@@ -3,9 +3,9 @@ import path from 'node:path'
 
 import { openRunFolder } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
-import { journalEvents, temporaryFolder } from '../kit/index.ts'
 import { expect } from 'vitest'
 
+import { journalEvents, temporaryFolder } from '../kit/index.ts'
 import { root, type Finished } from './command.ts'
 import { osmosis } from './osmosis.ts'
 

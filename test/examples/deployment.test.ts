@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { withPrograms } from '../kit/index.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 
+import { withPrograms } from '../kit/index.ts'
 import { root } from './command.ts'
 import { serveHere } from './served-here.ts'
 

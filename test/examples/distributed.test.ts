@@ -1,13 +1,13 @@
 import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { promisify } from 'node:util'
 
-import { withPrograms, startRedis } from '../kit/index.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
+import { withPrograms, startRedis } from '../kit/index.ts'
 import { root, listeningUrl } from './command.ts'
 import {
   podOf,

@@ -4,10 +4,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-import { startRedis } from '../kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 
+import { startRedis } from '../kit/index.ts'
 import { commandLines } from '../repository/command-line.ts'
 import { blocksOf } from '../repository/documents.ts'
 import { listeningUrl, root, start } from './command.ts'

@@ -4,10 +4,10 @@ import { chmod, mkdir, symlink } from 'node:fs/promises'
 import type { ServerResponse } from 'node:http'
 import path from 'node:path'
 
-import { HttpPeer, temporaryFolder, type PeerRequest } from '../kit/index.ts'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 
+import { HttpPeer, temporaryFolder, type PeerRequest } from '../kit/index.ts'
 import { osmosis } from './osmosis.ts'
 
 const root = path.resolve(import.meta.dirname, '../..')

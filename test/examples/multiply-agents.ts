@@ -1,7 +1,5 @@
 import { AgentWorkflow, requireRolloutContext, type AgentWorkflowContext } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
-import type { FakeModel } from '../kit/trainers/index.ts'
-import { tokenAnswer } from '../kit/index.ts'
 
 import * as aiSdk from '../../examples/rollouts/multiply-ai-sdk/main.ts'
 import * as googleAdk from '../../examples/rollouts/multiply-google-adk/main.ts'
@@ -10,6 +8,8 @@ import * as mastra from '../../examples/rollouts/multiply-mastra/main.ts'
 import * as openaiAgents from '../../examples/rollouts/multiply-openai-agents/main.ts'
 import * as pi from '../../examples/rollouts/multiply-pi/main.ts'
 import * as strands from '../../examples/rollouts/multiply-strands/main.ts'
+import { tokenAnswer } from '../kit/index.ts'
+import type { FakeModel } from '../kit/trainers/index.ts'
 
 /** What the agents of the examples do, written by hand. */
 class MultiplyByHand extends AgentWorkflow {

@@ -1,7 +1,7 @@
 import { discoverEntrypoint, LocalBackend, createRolloutServer, serve } from '@osmosis/server'
-import { FakeMiles } from '../kit/trainers/index.ts'
 import { expect, test } from 'vitest'
 
+import { FakeMiles } from '../kit/trainers/index.ts'
 import { multiplyAgents, multiplyModel } from './multiply-agents.ts'
 
 const [first, ...others] = multiplyAgents

@@ -2,8 +2,8 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 import { discoverEntrypoint, LocalBackend, createRolloutServer, serve } from '@osmosis/server'
-import { temporaryFolder } from '../kit/index.ts'
 
+import { temporaryFolder } from '../kit/index.ts'
 import { root } from './command.ts'
 
 /** An example that this process serves. When it is disposed of, all documents are written. */

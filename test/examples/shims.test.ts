@@ -12,8 +12,9 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { LocalBackend, createRolloutServer, serve } from '@osmosis/server'
-import { temporaryFolder, withPrograms } from '../kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
+
+import { temporaryFolder, withPrograms } from '../kit/index.ts'
 
 const root = path.resolve(import.meta.dirname, '../..')
 const python = promisify(execFile)

@@ -3,9 +3,9 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 
-import { pythonWithTorch, withTorch } from '../kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
+import { pythonWithTorch, withTorch } from '../kit/index.ts'
 import { root, run } from './command.ts'
 
 const { scripts } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {

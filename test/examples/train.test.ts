@@ -1,15 +1,15 @@
-import path from 'node:path'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import path from 'node:path'
 
-import { discoverEntrypoint, LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 import { readDataset } from '@osmosis/eval'
-import { FakeOsmosis, type FakeModel } from '../kit/trainers/index.ts'
-import { tokenAnswer } from '../kit/index.ts'
+import { discoverEntrypoint, LocalBackend, createRolloutServer, serve } from '@osmosis/server'
 import { expect, it, onTestFinished } from 'vitest'
+
 import * as openDoor from '../../examples/train/main.ts'
 import { policy as untrained } from '../../examples/train/untrained.ts'
-
+import { tokenAnswer } from '../kit/index.ts'
+import { FakeOsmosis, type FakeModel } from '../kit/trainers/index.ts'
 import { root, run } from './command.ts'
 
 /** Reads the note, and says what it reads. */

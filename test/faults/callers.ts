@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { isOsmosisError } from '@osmosis/core'
 import { createRolloutClient, type RolloutClient } from '@osmosis/controller'
+import { isOsmosisError } from '@osmosis/core'
 
-import type { WorldParts } from './world.ts'
 import type { Plan } from './plan.ts'
+import type { WorldParts } from './world.ts'
 
 /** The URLs of all servers. */
 export interface Places {

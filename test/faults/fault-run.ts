@@ -5,7 +5,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { freePort } from '../kit/free-port.ts'
 import { LossyProxy } from '../kit/lossy-proxy.ts'
-
 import { Account } from './account.ts'
 import { breakDelivery, type WayToBreak } from './broken-delivery.ts'
 import { Callers } from './callers.ts'

@@ -7,9 +7,9 @@ import {
   type PromptMessage,
   type RolloutSample,
 } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/server/execution'
-import { reportOf, type GradingOutcome, type RolloutReport } from '@osmosis/protocol'
 import type { ChatMessage } from '@osmosis/core/policy'
+import { reportOf, type GradingOutcome, type RolloutReport } from '@osmosis/protocol'
+import { LocalBackend } from '@osmosis/server/execution'
 import {
   contractRules,
   runAdapterContract,

@@ -1,8 +1,7 @@
 import type { ServerResponse } from 'node:http'
 
-import { onTestFinished } from 'vitest'
-
 import type { ChatCompletionRequest } from '@osmosis/core/policy'
+import { onTestFinished } from 'vitest'
 
 import { HttpPeer, type PeerRequest } from './http-peer.ts'
 

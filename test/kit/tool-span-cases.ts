@@ -1,5 +1,5 @@
-import { fault, startPolicyServer, type PolicyServer } from '@osmosis/testing'
 import { trace } from '@opentelemetry/api'
+import { fault, startPolicyServer, type PolicyServer } from '@osmosis/testing'
 import { describe, expect, it } from 'vitest'
 
 import { execute } from './adapter-rollouts.ts'

@@ -1,6 +1,6 @@
 import { type GraderContext, Grader, requireRolloutContext } from '@osmosis/core'
-import type { ContractRun } from '@osmosis/testing'
 import { evaluateRubric } from '@osmosis/models'
+import type { ContractRun } from '@osmosis/testing'
 import { expect } from 'vitest'
 
 import { agentsUnderTest, type RunAgent } from '../any-server/agents-under-test.ts'

@@ -4,9 +4,9 @@ import { once } from 'node:events'
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { FakeTinker, onlyIf, startRedis, tokenModelFolder, withPrograms } from '../kit/index.ts'
 import { afterAll, beforeAll, expect, inject, onTestFinished } from 'vitest'
 
+import { FakeTinker, onlyIf, startRedis, tokenModelFolder, withPrograms } from '../kit/index.ts'
 import { startOwnRegistry, type OwnRegistry } from './own-registry.ts'
 import { cleanUp, npmInstall, root, temporaryFolder } from './workspace.ts'
 

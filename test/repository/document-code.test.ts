@@ -1,11 +1,11 @@
-import { stripTypeScriptTypes } from 'node:module'
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
+import { stripTypeScriptTypes } from 'node:module'
 import path from 'node:path'
 
 import { expect, it } from 'vitest'
-import { temporaryFolder } from '../kit/index.ts'
 
+import { temporaryFolder } from '../kit/index.ts'
 import { blocksOf, documents, linkPackages, root } from './documents.ts'
 
 const programs = documents.flatMap((document) => blocksOf(document, 'ts'))

@@ -2,9 +2,9 @@ import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { platformProblems, readDataset, readWorkspaceConfig } from '@osmosis/eval'
-import { temporaryFolder } from '../kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { temporaryFolder } from '../kit/index.ts'
 import { blocksOf, documents, type Block } from './documents.ts'
 
 const all = (...languages: string[]): [string, Block][] =>

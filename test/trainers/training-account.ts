@@ -1,5 +1,4 @@
 import type { RolloutOnGateway, TrainedCall } from '../kit/trainers/index.ts'
-
 import { isRewarded, type PlannedRow } from './planned-rows.ts'
 
 /** A rollout and its outcome. */

@@ -1,10 +1,9 @@
 import path from 'node:path'
 
-import { FakeAgentLightning, randomFaults, type FakeModel } from '../kit/trainers/index.ts'
-import { tokenAnswer } from '../kit/token-answer.ts'
-
 import { chances } from '../faults/chance.ts'
 import { Program } from '../faults/served-process.ts'
+import { tokenAnswer } from '../kit/token-answer.ts'
+import { FakeAgentLightning, randomFaults, type FakeModel } from '../kit/trainers/index.ts'
 import { plannedRows, type PlannedRow } from './planned-rows.ts'
 import { endOf, tooLate, unreachable } from './training-account.ts'
 import { worksAs, type WayToBreak, type WorkerSettings } from './worker-settings.ts'

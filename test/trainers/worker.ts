@@ -1,6 +1,6 @@
 // The worker of the training run, and ways to break it that the account has to notice.
-import { discoverEntrypoint, LocalBackend, type ExecutionOutcome } from '@osmosis/server'
 import { toRolloutSample } from '@osmosis/core'
+import { discoverEntrypoint, LocalBackend, type ExecutionOutcome } from '@osmosis/server'
 import { agentLightning, runTrainerWorker, type TrainerLink } from '@osmosis/trainer-links'
 
 import * as agent from './agent.ts'

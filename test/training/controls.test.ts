@@ -1,6 +1,6 @@
-import type { TrainedCall } from '../kit/trainers/index.ts'
 import { expect, it } from 'vitest'
 
+import type { TrainedCall } from '../kit/trainers/index.ts'
 import { handWritten } from './agents/hand-written.ts'
 import { run, train } from './train.ts'
 import { osmosis, miles } from './trainer-under-test.ts'

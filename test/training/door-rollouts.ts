@@ -10,8 +10,8 @@ import {
   type PolicyCall,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server'
-import type { TrainingRow } from '../kit/trainers/index.ts'
 
+import type { TrainingRow } from '../kit/trainers/index.ts'
 import type { AskForCode } from './agents/ask-for-code.ts'
 
 /** Each letter is once in each place, so that guesses are right in a quarter of the letters. */

@@ -6,15 +6,15 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { LocalBackend, createRolloutServer, serve, silentLogger } from '@osmosis/server'
+import { expect, test } from 'vitest'
+
+import { tokenAnswer } from '../kit/index.ts'
 import {
   FakeMiles,
   type FakeModel,
   type TrainedCall,
   type TrainingRow,
 } from '../kit/trainers/index.ts'
-import { tokenAnswer } from '../kit/index.ts'
-import { expect, test } from 'vitest'
-
 import { osmosis, traced, type TrainerUnderTest } from './trainer-under-test.ts'
 import { lightning } from './worked-trainers.ts'
 

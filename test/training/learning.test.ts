@@ -1,16 +1,16 @@
 import { expect, it, describe } from 'vitest'
 
+import { aiSdk } from './agents/ai-sdk.ts'
+import { googleAdk } from './agents/google-adk.ts'
 import { handWritten } from './agents/hand-written.ts'
+import { langchain } from './agents/langchain.ts'
+import { mastra } from './agents/mastra.ts'
 import { openaiAgents } from './agents/openai-agents.ts'
+import { pi } from './agents/pi.ts'
+import { strands } from './agents/strands.ts'
 import { goal, run, train, type Iteration } from './train.ts'
 import { osmosis, miles } from './trainer-under-test.ts'
 import { lightning } from './worked-trainers.ts'
-import { aiSdk } from './agents/ai-sdk.ts'
-import { googleAdk } from './agents/google-adk.ts'
-import { langchain } from './agents/langchain.ts'
-import { mastra } from './agents/mastra.ts'
-import { pi } from './agents/pi.ts'
-import { strands } from './agents/strands.ts'
 
 it('a policy learns to open the door, and another framework and trainer give exactly the same training', async () => {
   const curve = await train({

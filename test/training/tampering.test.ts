@@ -1,7 +1,7 @@
 // A test of the test: it notices every change between the policy and the trainer.
-import type { FakeModel, TrainedCall } from '../kit/trainers/index.ts'
 import { expect, it } from 'vitest'
 
+import type { FakeModel, TrainedCall } from '../kit/trainers/index.ts'
 import { handWritten } from './agents/hand-written.ts'
 import { train } from './train.ts'
 import { osmosis, traced, type TrainerUnderTest } from './trainer-under-test.ts'

@@ -1,6 +1,6 @@
-import { learn, TinyPolicy, type FakeModel, type TrainedCall } from '../kit/trainers/index.ts'
 import { expect } from 'vitest'
 
+import { learn, TinyPolicy, type FakeModel, type TrainedCall } from '../kit/trainers/index.ts'
 import type { AskForCode } from './agents/ask-for-code.ts'
 import { doorRollouts, rows, type GradedRollout } from './door-rollouts.ts'
 import type { TrainerUnderTest } from './trainer-under-test.ts'

@@ -5,6 +5,7 @@ import {
   silentLogger,
   type ListeningServer,
 } from '@osmosis/server'
+
 import {
   FakeMiles,
   FakeOsmosis,
@@ -13,7 +14,6 @@ import {
   type TrainedCall,
   type TrainingRow,
 } from '../kit/trainers/index.ts'
-
 import { rows } from './door-rollouts.ts'
 
 /** A trainer that is running, with everything between it and the rollouts of a backend. */

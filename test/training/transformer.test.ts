@@ -1,7 +1,7 @@
-import { withTorch } from '../kit/index.ts'
 import type { TrainableSample, TrainingBatch } from '@osmosis/train'
 import { expect } from 'vitest'
 
+import { withTorch } from '../kit/index.ts'
 import { compacting } from './agents/compacting.ts'
 import { osmosis, traced } from './trainer-under-test.ts'
 import { trainTransformer } from './transformer.ts'

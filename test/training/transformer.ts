@@ -1,5 +1,4 @@
-import type { TrainedCall, FakeModel, TrainingRow } from '../kit/trainers/index.ts'
-import { pythonWithTorch, tinyTransformer } from '../kit/index.ts'
+import { toTrainingSequences } from '@osmosis/protocol/trajectory'
 import {
   defaultUpdate,
   openLocalLearner,
@@ -8,9 +7,10 @@ import {
   type TrainableSample,
   type TrainingBatch,
 } from '@osmosis/train'
-import { toTrainingSequences } from '@osmosis/protocol/trajectory'
 import { expect } from 'vitest'
 
+import { pythonWithTorch, tinyTransformer } from '../kit/index.ts'
+import type { TrainedCall, FakeModel, TrainingRow } from '../kit/trainers/index.ts'
 import type { AskForCode } from './agents/ask-for-code.ts'
 import { handWritten } from './agents/hand-written.ts'
 import { doorRollouts } from './door-rollouts.ts'

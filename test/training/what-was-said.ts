@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 
 import type { PolicyCall } from '@osmosis/core'
-import type { FakeModel, TrainedCall } from '../kit/trainers/index.ts'
 import { expect } from 'vitest'
 
+import type { FakeModel, TrainedCall } from '../kit/trainers/index.ts'
 import type { GradedRollout } from './door-rollouts.ts'
 
 /** An answer of the policy, as it is to be recorded. */

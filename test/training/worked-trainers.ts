@@ -1,8 +1,8 @@
 // Trainers that a worker fetches rollouts from.
 import type { ExecutionBackend } from '@osmosis/server'
-import { FakeAgentLightning } from '../kit/trainers/index.ts'
 import { agentLightning, runTrainerWorker, type TrainerLink } from '@osmosis/trainer-links'
 
+import { FakeAgentLightning } from '../kit/trainers/index.ts'
 import type { TrainerUnderTest } from './trainer-under-test.ts'
 
 const concurrency = 128

@@ -1,9 +1,9 @@
 import { rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { temporaryFolder } from '../kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
+import { temporaryFolder } from '../kit/index.ts'
 import { runCommand } from '../llama-cpp/run-command.ts'
 import { smallModel, startVllm } from './vllm-server.ts'
 import { withVllm } from './with-vllm.ts'

@@ -10,8 +10,8 @@ import {
   withTimeLimit,
   parseJson,
 } from '@osmosis/core/http'
-import type { Logger } from '@osmosis/server'
 import { boundedText, SecretValues, shortestSecret } from '@osmosis/protocol/http'
+import type { Logger } from '@osmosis/server'
 import { z } from 'zod'
 
 /** The server to register, and the login token. */

@@ -1,7 +1,7 @@
-import { isJsonObject } from '@osmosis/core/http'
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { codeLine, UserCode } from '@osmosis/server/execution'
+import { isJsonObject } from '@osmosis/core/http'
 import type { FunctionTool } from '@osmosis/protocol/wire'
+import { codeLine, UserCode } from '@osmosis/server/execution'
 
 import type { RolloutAgentLoop, RolloutRequest } from './rollout-agent-loop.ts'
 import { resolveSettings } from './rollout-settings.ts'

@@ -1,3 +1,6 @@
+import * as fc from 'fast-check'
+import { expect, it } from 'vitest'
+
 import {
   allowedAnswers,
   arbitraryRequests,
@@ -6,9 +9,6 @@ import {
   sendArbitrary,
 } from '../../../test/kit/arbitrary-requests.ts'
 import { runs } from '../../../test/kit/index.ts'
-import * as fc from 'fast-check'
-import { expect, it } from 'vitest'
-
 import { loopOf, startApp } from './running-app.ts'
 
 it.each([undefined, 'key'])(

@@ -1,6 +1,8 @@
 import { OsmosisRolloutError, type ChatResult, type CompletionParams } from '@osmosis/agent-loop'
 import { isOsmosisError, type PromptMessage } from '@osmosis/core'
 import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
+import { describe, expect, it } from 'vitest'
+
 import {
   type FakeTrainer,
   hang,
@@ -8,8 +10,6 @@ import {
   said,
   type LoopTrainerAnswer,
 } from '../../../test/kit/index.ts'
-import { describe, expect, it } from 'vitest'
-
 import { loopOf, metrics, startApp, type RunningAppOptions } from './running-app.ts'
 
 interface ChatOutcome {

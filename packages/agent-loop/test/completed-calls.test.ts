@@ -1,7 +1,7 @@
 import type { RolloutContext, RolloutResult } from '@osmosis/agent-loop'
-import { hang, reset, said, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { hang, reset, said, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
 import { answerOnce, loopOf, metrics, startApp, type RunningAppOptions } from './running-app.ts'
 
 const oneCall = { num_llm_calls: 1, prompt_tokens: 10, response_tokens: 4 }

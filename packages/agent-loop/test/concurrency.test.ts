@@ -1,7 +1,7 @@
 import { createApp } from '@osmosis/agent-loop'
-import { hang, said } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
+import { hang, said } from '../../../test/kit/index.ts'
 import { answerOnce, loopOf, startApp } from './running-app.ts'
 
 describe('concurrent rollouts', () => {

@@ -1,6 +1,7 @@
 // @module-tag slow
-import { FakeTrainer, post, startServerProcess } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
+
+import { FakeTrainer, post, startServerProcess } from '../../../test/kit/index.ts'
 
 const place = String.raw`\(at \S*test/child-app\.ts:\d+:\d+\)`
 const harms = {

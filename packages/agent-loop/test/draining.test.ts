@@ -1,7 +1,7 @@
 import { createApp } from '@osmosis/agent-loop'
-import { FakeTrainer, hang, said } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { FakeTrainer, hang, said } from '../../../test/kit/index.ts'
 import { answerOnce, loopOf, metrics, startApp } from './running-app.ts'
 
 describe('draining', () => {

@@ -1,8 +1,8 @@
 import { OsmosisValidationError } from '@osmosis/agent-loop'
 import type { EgressOptions } from '@osmosis/core'
-import { addressForms, resolveNames, statusAndBody } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { addressForms, resolveNames, statusAndBody } from '../../../test/kit/index.ts'
 import { loopOf, startApp } from './running-app.ts'
 
 const reasons = {

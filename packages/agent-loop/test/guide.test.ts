@@ -3,9 +3,9 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 
-import { FakeTrainer, post, said, statusAndBody } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
+import { FakeTrainer, post, said, statusAndBody } from '../../../test/kit/index.ts'
 import { metrics, toolCall, toolMessage } from './running-app.ts'
 
 const serveIt = `

@@ -1,6 +1,6 @@
-import { said, statusAndBody, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { said, statusAndBody, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
 import { answerOnce, loopOf, startApp, type RunningApp } from './running-app.ts'
 import { stoppedClock } from './stopped-clock.ts'
 

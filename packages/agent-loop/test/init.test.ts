@@ -1,8 +1,8 @@
 import { functionTool, type StandardJsonSchema } from '@osmosis/agent-loop'
-import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 
+import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { answerOnce, loopOf, startApp } from './running-app.ts'
 
 const add = {

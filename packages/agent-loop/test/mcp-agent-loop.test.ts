@@ -7,15 +7,15 @@ import {
   ListToolsRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import { mcpAgentLoop } from '@osmosis/agent-loop'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { z } from 'zod'
+
 import {
   said,
   statusAndBody,
   temporaryFolder,
   type LoopTrainerAnswer,
 } from '../../../test/kit/index.ts'
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { z } from 'zod'
-
 import { McpServers, startMcpApp, text } from './mcp-servers.ts'
 import { metrics, toolCall, toolMessage, type RunningAppOptions } from './running-app.ts'
 

@@ -5,9 +5,9 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import { mcpAgentLoop, type McpClient } from '@osmosis/agent-loop'
-import { type FakeTrainer, type PeerRequest, said, statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
+import { type FakeTrainer, type PeerRequest, said, statusAndBody } from '../../../test/kit/index.ts'
 import { HttpMcpServer, McpServers, startMcpApp, text } from './mcp-servers.ts'
 import { startApp, toolCall } from './running-app.ts'
 

@@ -1,6 +1,6 @@
-import { said, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { said, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
 import { answerOnce, loopOf, startApp } from './running-app.ts'
 import { stoppedClock } from './stopped-clock.ts'
 

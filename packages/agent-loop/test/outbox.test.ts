@@ -1,6 +1,6 @@
-import { FakeTrainer, post, storedRollouts, temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it, vi } from 'vitest'
 
+import { FakeTrainer, post, storedRollouts, temporaryFolder } from '../../../test/kit/index.ts'
 import { answerOnce, loopOf, startApp } from './running-app.ts'
 
 it('delivers the result with the next server when the trainer was unreachable', async () => {

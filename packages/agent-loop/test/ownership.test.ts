@@ -1,6 +1,6 @@
-import { OwnershipCollector } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { OwnershipCollector } from '../../../test/kit/index.ts'
 import { loopOf, startApp } from './running-app.ts'
 
 it('a collector receives each state of each rollout of a loop, with the run that it belongs to', async () => {

@@ -1,9 +1,9 @@
 import { get, type ServerResponse } from 'node:http'
 
 import { checkRegistration, type Registration, type RegistrationOptions } from '@osmosis/agent-loop'
-import { HttpPeer, type PeerRequest } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
+import { HttpPeer, type PeerRequest } from '../../../test/kit/index.ts'
 import { startApp, type RunningApp } from './running-app.ts'
 
 const token = 'login-token-7f3a'

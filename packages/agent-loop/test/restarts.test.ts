@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
+import { expect, it } from 'vitest'
+
 import {
   FakeTrainer,
   hang,
@@ -9,8 +11,6 @@ import {
   temporaryFolder,
   type TestServerProcess,
 } from '../../../test/kit/index.ts'
-import { expect, it } from 'vitest'
-
 import { metrics, startApp } from './running-app.ts'
 
 const restarted =

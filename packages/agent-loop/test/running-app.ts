@@ -5,9 +5,9 @@ import {
   type RolloutAgentLoop,
 } from '@osmosis/agent-loop'
 import { serve } from '@osmosis/server'
-import { FakeTrainer, post, recordingLogger, type LogLine } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
+import { FakeTrainer, post, recordingLogger, type LogLine } from '../../../test/kit/index.ts'
 import { answerOnce, loopOf } from './loops.ts'
 
 export { answerOnce, loopOf } from './loops.ts'

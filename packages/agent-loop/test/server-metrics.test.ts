@@ -1,6 +1,6 @@
-import { metricsIn } from '../../../test/kit/index.ts'
 import { expect, it, vi } from 'vitest'
 
+import { metricsIn } from '../../../test/kit/index.ts'
 import { answerOnce, loopOf, startApp } from './running-app.ts'
 
 it('shows rollouts, model calls and completed calls of a loop to callers with the key', async () => {

@@ -1,8 +1,8 @@
 import { createApp } from '@osmosis/agent-loop'
-import { resolveSettings } from '../src/rollout-settings.ts'
-import { temporaryFolder } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
+import { temporaryFolder } from '../../../test/kit/index.ts'
+import { resolveSettings } from '../src/rollout-settings.ts'
 import { answerOnce, loopOf } from './running-app.ts'
 
 const defaults = {

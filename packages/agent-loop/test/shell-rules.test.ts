@@ -5,11 +5,11 @@ import { text } from 'node:stream/consumers'
 
 import { createApp } from '@osmosis/agent-loop'
 import { AgentWorkflow } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/server/execution'
 import { createRolloutServer, serve, type ListeningServer, type ServableApp } from '@osmosis/server'
-import { post, statusAndBody } from '../../../test/kit/index.ts'
+import { LocalBackend } from '@osmosis/server/execution'
 import { afterAll, describe, expect, it } from 'vitest'
 
+import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { loopOf } from './running-app.ts'
 
 /** Options that both servers have. */

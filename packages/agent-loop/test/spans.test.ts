@@ -1,3 +1,4 @@
+import { SpanStatusCode, trace } from '@opentelemetry/api'
 import {
   createToolErrorResult,
   createToolResult,
@@ -5,11 +6,10 @@ import {
   getToolCallInfo,
   type RolloutContext,
 } from '@osmosis/agent-loop'
-import { said } from '../../../test/kit/index.ts'
-import { RecordedSpans } from '../../../test/kit/recorded-spans.ts'
-import { SpanStatusCode, trace } from '@opentelemetry/api'
 import { expect, it, vi } from 'vitest'
 
+import { said } from '../../../test/kit/index.ts'
+import { RecordedSpans } from '../../../test/kit/recorded-spans.ts'
 import { McpServers, startMcpApp, text } from './mcp-servers.ts'
 import { loopOf, startApp } from './running-app.ts'
 

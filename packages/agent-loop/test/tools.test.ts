@@ -7,9 +7,10 @@ import {
   ToolArgumentError,
   ToolExecutionError,
 } from '@osmosis/agent-loop'
-import { parseToolArguments } from '../src/tools/tool-call-info.ts'
 import { isOsmosisError } from '@osmosis/core'
 import { describe, expect, it } from 'vitest'
+
+import { parseToolArguments } from '../src/tools/tool-call-info.ts'
 
 describe('reading a tool call', () => {
   const call = (args: unknown): unknown => ({

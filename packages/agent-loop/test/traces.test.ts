@@ -3,8 +3,8 @@ import path from 'node:path'
 
 import type { RolloutContext } from '@osmosis/agent-loop'
 import { describe, expect, it } from 'vitest'
-import { temporaryFolder } from '../../../test/kit/index.ts'
 
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { loopOf, startApp } from './running-app.ts'
 
 /** The lines of each trace that one rollout with this id leaves, by file name. */

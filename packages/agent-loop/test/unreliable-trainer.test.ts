@@ -1,7 +1,7 @@
 // @module-tag slow
-import { reset, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { reset, type LoopTrainerAnswer } from '../../../test/kit/index.ts'
 import { answerOnce, loopOf, startApp } from './running-app.ts'
 
 const faults: LoopTrainerAnswer[] = [

@@ -4,8 +4,8 @@ import { isDeepStrictEqual } from 'node:util'
 import { type RolloutSample, type SampleSource, toRolloutSample } from '@osmosis/core'
 import type { ModelMessage } from 'ai'
 
-import type { AnswerPart, CallPrompt } from './language-model-types.ts'
 import { toolInput } from './chat-messages.ts'
+import type { AnswerPart, CallPrompt } from './language-model-types.ts'
 
 type AssistantParts = Exclude<Extract<ModelMessage, { role: 'assistant' }>['content'], string>
 

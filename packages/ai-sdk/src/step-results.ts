@@ -2,8 +2,8 @@ import { getRolloutContext } from '@osmosis/core'
 import type { ModelMessage, registerTelemetry } from 'ai'
 
 import { noteStepEnd } from './policy-faults.ts'
-import { providerName } from './wire-conversion.ts'
 import { recordsOf } from './rollout-records.ts'
+import { providerName } from './wire-conversion.ts'
 
 /** The part of the SDK's `StepResult` that is looked at, in any of its versions. */
 export interface FinishedStep {

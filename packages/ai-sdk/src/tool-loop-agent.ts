@@ -2,9 +2,9 @@ import { getRolloutContext, OsmosisError } from '@osmosis/core'
 import * as sdk from 'ai'
 import type { Output, ToolLoopAgentSettings, ToolSet } from 'ai'
 
-import { newRecord } from './rollout-records.ts'
 import { isRolloutModel } from './policy-model.ts'
 import { newRolloutModel } from './rollout-model.ts'
+import { newRecord } from './rollout-records.ts'
 import { noteStep } from './step-results.ts'
 
 /**

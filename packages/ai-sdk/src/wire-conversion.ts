@@ -1,6 +1,6 @@
-import { isJsonObject } from '@osmosis/core/http'
 import type { MetadataExtractor } from '@ai-sdk/openai-compatible'
 import { OsmosisError } from '@osmosis/core'
+import { isJsonObject } from '@osmosis/core/http'
 import {
   policyModelName,
   type ChatCompletion,

@@ -1,7 +1,7 @@
 import { runAdapterContract } from '@osmosis/testing'
-import { separatesRollouts } from '../../../test/kit/index.ts'
 import { describe, it } from 'vitest'
 
+import { separatesRollouts } from '../../../test/kit/index.ts'
 import { agentClass, generating, streaming } from './contract-agents.ts'
 
 runAdapterContract({ describe, it }, 'OsmosisToolLoopAgent', agentClass)

@@ -6,10 +6,11 @@ import {
 } from '@osmosis/ai-sdk'
 import type { PromptMessage } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, runs } from '../../../test/kit/index.ts'
-import * as fc from 'fast-check'
 import { generateText } from 'ai'
+import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+
+import { messagesOf, rolloutOn, runs } from '../../../test/kit/index.ts'
 
 /** The messages that reach the policy when a prompt is sent in both ways. */
 async function sent(prompt: PromptMessage[]): Promise<unknown[]> {

@@ -6,11 +6,11 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
 import { defineWorkflowConfig } from '@osmosis/core'
 import { fault, type PolicyServer, type Reply, startPolicyServer } from '@osmosis/testing'
-import { execute, rolloutOn, sampleOf, isNewestVersion } from '../../../test/kit/index.ts'
 import { generateText, streamObject, streamText, ToolLoopAgent } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
+import { execute, rolloutOn, sampleOf, isNewestVersion } from '../../../test/kit/index.ts'
 import { MultiplyGrader } from './examples/multiply.ts'
 import { loops, tools } from './rollout.ts'
 

@@ -1,9 +1,9 @@
 import { rolloutModel } from '@osmosis/ai-sdk'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { callAdd, messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { extractReasoningMiddleware, generateText, isStepCount, wrapLanguageModel } from 'ai'
 import { expect, test } from 'vitest'
 
+import { callAdd, messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { tools } from './rollout.ts'
 
 function event(delta: object, finish_reason: string | null = null): string {

@@ -1,10 +1,10 @@
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { generateText, hasToolCall, isStepCount, streamText, tool, ToolLoopAgent } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
+import { rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { callOfAdd as call, rolesOf, toolOutputs, tools } from './rollout.ts'
 
 const stopAfterAdd = [isStepCount(20), hasToolCall('add')]

@@ -1,6 +1,5 @@
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
 import { type Reply, startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
 import {
   defaultSettingsMiddleware,
   generateObject,
@@ -13,6 +12,7 @@ import {
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
+import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
 import { tools } from './rollout.ts'
 
 /** The only request that `ask` makes inside a rollout, and what `ask` returns. */

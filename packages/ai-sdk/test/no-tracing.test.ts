@@ -1,6 +1,7 @@
 // @module-tag slow
-import { telemetryFilesOf } from '../../../test/kit/loaded-packages.ts'
 import { expect, test } from 'vitest'
+
+import { telemetryFilesOf } from '../../../test/kit/loaded-packages.ts'
 
 test('OpenTelemetry is not loaded for tools when no provider is registered', async () => {
   const files = await telemetryFilesOf(

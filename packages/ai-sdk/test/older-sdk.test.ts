@@ -1,8 +1,9 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
-import { versionIn } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
+
+import { versionIn } from '../../../test/kit/index.ts'
 
 // Puts the previous release of the SDK where the adapter looks for `ai`.
 const hooks = `

@@ -1,5 +1,6 @@
 import { rolloutModel } from '@osmosis/ai-sdk'
 import { generateText } from 'ai'
+
 import { servesWhereItIsKept } from '../../../test/kit/index.ts'
 
 const make = () => {

@@ -1,11 +1,11 @@
 import { rolloutModel } from '@osmosis/ai-sdk'
 import { lastAssistantText } from '@osmosis/core'
 import { fault, type PolicyServer, startPolicyServer } from '@osmosis/testing'
-import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 import { generateText, isStepCount, type ModelMessage, pruneMessages, streamText, tool } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
+import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 import { callOfAdd as call, rolesOf, toolOutputs, tools } from './rollout.ts'
 
 const untilDone = isStepCount(20)

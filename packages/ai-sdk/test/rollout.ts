@@ -1,9 +1,10 @@
 import { rolloutModel, type RolloutModelSettings } from '@osmosis/ai-sdk'
 import type { RolloutSample } from '@osmosis/core'
 import type { ReceivedRequest } from '@osmosis/testing'
-import { messagesOf } from '../../../test/kit/index.ts'
 import { generateText, isStepCount, type ModelMessage, streamText, tool, type ToolSet } from 'ai'
 import { z } from 'zod'
+
+import { messagesOf } from '../../../test/kit/index.ts'
 
 /** Adds two numbers; what else the policy passes is ignored. */
 export const tools: ToolSet = {

@@ -1,8 +1,9 @@
 import { rolloutModel } from '@osmosis/ai-sdk'
 import { startPolicyServer } from '@osmosis/testing'
-import { isNewestVersion, rolloutOn, testPeerRange, versionIn } from '../../../test/kit/index.ts'
 import { generateText, wrapLanguageModel } from 'ai'
 import { expect, test } from 'vitest'
+
+import { isNewestVersion, rolloutOn, testPeerRange, versionIn } from '../../../test/kit/index.ts'
 
 const sdk = isNewestVersion() ? 'ai' : 'ai-lowest'
 

@@ -1,10 +1,11 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { rolloutModel } from '@osmosis/ai-sdk'
 import { fault, type Reply, startPolicyServer } from '@osmosis/testing'
-import { rolloutOn } from '../../../test/kit/index.ts'
 import { generateText, type LanguageModel, streamText, tool, type ToolSet } from 'ai'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+
+import { rolloutOn } from '../../../test/kit/index.ts'
 
 // Without execute: the loop ends with the call.
 const tools: ToolSet = { add: tool({ inputSchema: z.looseObject({ a: z.number() }) }) }

@@ -1,6 +1,7 @@
 import { OsmosisToolLoopAgent, rolloutModel } from '@osmosis/ai-sdk'
-import { describeToolSpans, type TracedTestTool } from '../../../test/kit/tool-span-cases.ts'
 import { generateText, isStepCount, jsonSchema, streamText, tool, type ToolSet } from 'ai'
+
+import { describeToolSpans, type TracedTestTool } from '../../../test/kit/tool-span-cases.ts'
 
 const sdkTools = (tools: readonly TracedTestTool[]): ToolSet =>
   Object.fromEntries(

@@ -1,4 +1,6 @@
 import { startPolicyServer } from '@osmosis/testing'
+import { expect, test } from 'vitest'
+
 import {
   execute,
   rewardsOf,
@@ -6,8 +8,6 @@ import {
   sampleIds,
   showExamples,
 } from '../../../test/kit/index.ts'
-import { expect, test } from 'vitest'
-
 import { DraftWorkflow } from './examples/functions.ts'
 import { MultiplyGrader, MultiplyWorkflow } from './examples/multiply.ts'
 

@@ -1,9 +1,10 @@
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
-import { randomBytes } from 'node:crypto'
+
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 import { QueueConnection } from '../src/connection/queue-connection.ts'
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 const info = 'redis_version:7.2.0\r\nrole:master\r\nloading:0\r\n'
 const bulk = (text: string): string => `$${text.length}\r\n${text}\r\n`

@@ -1,8 +1,8 @@
 import { startRolloutWorker } from '@osmosis/bullmq'
 import { LocalBackend } from '@osmosis/server/execution'
-import { recordingLogger, startRedis, withPrograms, type LogLine } from '../../../test/kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
+import { recordingLogger, startRedis, withPrograms, type LogLine } from '../../../test/kit/index.ts'
 import { lookInto } from './queue-under-test.ts'
 import { askPolicy, startServers, workflowOf } from './servers-under-test.ts'
 import { code } from './user-code.ts'

@@ -1,7 +1,7 @@
-import { RolloutQueue } from '../src/queue/rollout-queue.ts'
-import { RedisPair, withPrograms, type LogLine } from '../../../test/kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
+import { RedisPair, withPrograms, type LogLine } from '../../../test/kit/index.ts'
+import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import { writeHeartbeat } from '../src/queue/worker-heartbeats.ts'
 import { entry, lookInto, taker } from './queue-under-test.ts'
 import { askPolicy, startServers, type ServerUnderTest, workflowOf } from './servers-under-test.ts'

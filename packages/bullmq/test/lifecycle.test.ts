@@ -10,12 +10,12 @@ import {
   type LifecycleState,
 } from '@osmosis/protocol'
 import { toFailure } from '@osmosis/server/execution'
-import type { RolloutQueue } from '../src/queue/rollout-queue.ts'
-import type { QueuedExecution } from '../src/records/queued-executions.ts'
-import { withPrograms } from '../../../test/kit/index.ts'
 import type { Redis } from 'ioredis'
 import { expect } from 'vitest'
 
+import { withPrograms } from '../../../test/kit/index.ts'
+import type { RolloutQueue } from '../src/queue/rollout-queue.ts'
+import type { QueuedExecution } from '../src/records/queued-executions.ts'
 import {
   entry,
   graded,

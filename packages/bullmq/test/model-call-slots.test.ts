@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { expect, vi, onTestFinished } from 'vitest'
 import { Redis } from 'ioredis'
+import { expect, vi, onTestFinished } from 'vitest'
 
 import { startRedis, withPrograms, type RedisServer } from '../../../test/kit/index.ts'
 import { ModelCallSlots } from '../src/worker/model-call-slots.ts'

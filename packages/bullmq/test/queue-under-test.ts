@@ -1,13 +1,14 @@
+import type { QueueConnectionOptions } from '@osmosis/bullmq'
 import { OsmosisError, toRolloutSample, type RolloutSample } from '@osmosis/core'
 import type { GradingOutcome, RolloutRequest } from '@osmosis/protocol'
-import type { QueueConnectionOptions } from '@osmosis/bullmq'
-import { RolloutQueue } from '../src/queue/rollout-queue.ts'
-import type { RolloutEntry } from '../src/records/rollout-record.ts'
-import type { TakeAnswer, Taker } from '../src/records/queued-executions.ts'
-import type { StoredWorkflow } from '../src/records/stored-outcomes.ts'
-import { startRedis, type RedisServer } from '../../../test/kit/index.ts'
 import { Redis } from 'ioredis'
 import { onTestFinished } from 'vitest'
+
+import { startRedis, type RedisServer } from '../../../test/kit/index.ts'
+import { RolloutQueue } from '../src/queue/rollout-queue.ts'
+import type { TakeAnswer, Taker } from '../src/records/queued-executions.ts'
+import type { RolloutEntry } from '../src/records/rollout-record.ts'
+import type { StoredWorkflow } from '../src/records/stored-outcomes.ts'
 
 /** A queue with its own Redis. */
 export async function openQueue(

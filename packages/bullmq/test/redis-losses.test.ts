@@ -1,8 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { RolloutQueue } from '../src/queue/rollout-queue.ts'
-import { startPolicyServer } from '@osmosis/testing'
-import { expect, onTestFinished } from 'vitest'
+import { startRolloutWorker, type RolloutWorkerOptions } from '@osmosis/bullmq'
 import {
   AgentWorkflow,
   defineWorkflowConfig,
@@ -12,9 +10,11 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import { startRolloutWorker, type RolloutWorkerOptions } from '@osmosis/bullmq'
+import { startPolicyServer } from '@osmosis/testing'
+import { expect, onTestFinished } from 'vitest'
 
 import { startRedis, withPrograms, type RedisServer } from '../../../test/kit/index.ts'
+import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import { entry, lookInto, request, runOf, samples, succeeded, taker } from './queue-under-test.ts'
 
 const { it } = withPrograms('redis-server')

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto'
 
 import { QueueKeys } from '@osmosis/bullmq'
 import type { RolloutRequest } from '@osmosis/protocol'
-import { RolloutQueue } from '../src/queue/rollout-queue.ts'
-import { startRedis, withPrograms } from '../../../test/kit/index.ts'
 import { expect, onTestFinished, vi } from 'vitest'
 
+import { startRedis, withPrograms } from '../../../test/kit/index.ts'
+import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import {
   entry,
   graded,

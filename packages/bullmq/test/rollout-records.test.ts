@@ -1,10 +1,10 @@
-import { withPrograms } from '../../../test/kit/index.ts'
 import { randomBytes } from 'node:crypto'
 
-import { toRolloutSample } from '@osmosis/core'
 import { QueueKeys } from '@osmosis/bullmq'
+import { toRolloutSample } from '@osmosis/core'
 import { expect } from 'vitest'
 
+import { withPrograms } from '../../../test/kit/index.ts'
 import {
   entry,
   graded,

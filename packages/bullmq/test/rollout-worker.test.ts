@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 
+import { QueueKeys, startRolloutWorker } from '@osmosis/bullmq'
 import {
   AgentWorkflow,
   defineWorkflowConfig,
@@ -12,17 +13,16 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import { QueueKeys, startRolloutWorker } from '@osmosis/bullmq'
 import { startPolicyServer } from '@osmosis/testing'
+import { Queue } from 'bullmq'
+import { expect, onTestFinished, vi } from 'vitest'
+
 import {
   type LogLine,
   recordingLogger,
   type RedisServer,
   withPrograms,
 } from '../../../test/kit/index.ts'
-import { Queue } from 'bullmq'
-import { expect, onTestFinished, vi } from 'vitest'
-
 import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import { entry, lookInto, openQueue, request } from './queue-under-test.ts'
 

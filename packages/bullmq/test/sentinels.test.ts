@@ -1,7 +1,7 @@
-import { RolloutQueue } from '../src/queue/rollout-queue.ts'
-import { RedisSentinels, withPrograms } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
+import { RedisSentinels, withPrograms } from '../../../test/kit/index.ts'
+import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import { startServers } from './servers-under-test.ts'
 
 const passwords = { password: 'of/redis?', sentinelPassword: 'of:sentinels' } as const

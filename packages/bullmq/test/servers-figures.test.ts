@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
+import { expect } from 'vitest'
+
 import {
   type Metrics,
   metricsIn,
@@ -8,8 +10,6 @@ import {
   temporaryFolder,
   withPrograms,
 } from '../../../test/kit/index.ts'
-import { expect } from 'vitest'
-
 import { startServers, type ServerUnderTest } from './servers-under-test.ts'
 
 const { it } = withPrograms('redis-server')

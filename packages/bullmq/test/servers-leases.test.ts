@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import type { QueueConnectionOptions } from '@osmosis/bullmq'
-import { post, statusAndBody, TcpProxy, withPrograms } from '../../../test/kit/index.ts'
 import { Redis } from 'ioredis'
 import { expect, onTestFinished } from 'vitest'
 
+import { post, statusAndBody, TcpProxy, withPrograms } from '../../../test/kit/index.ts'
 import { lookInto } from './queue-under-test.ts'
 import { startServers, workflowOf } from './servers-under-test.ts'
 

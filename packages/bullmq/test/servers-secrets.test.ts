@@ -1,4 +1,3 @@
-import { withPrograms } from '../../../test/kit/index.ts'
 import { randomBytes } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 
@@ -6,8 +5,9 @@ import { QueueKeys } from '@osmosis/bullmq'
 import type { Redis } from 'ioredis'
 import { expect } from 'vitest'
 
-import { startServers, workflowOf } from './servers-under-test.ts'
+import { withPrograms } from '../../../test/kit/index.ts'
 import { lookInto } from './queue-under-test.ts'
+import { startServers, workflowOf } from './servers-under-test.ts'
 
 const { it } = withPrograms('redis-server')
 

@@ -1,4 +1,10 @@
 import {
+  createQueueServer,
+  startRolloutWorker,
+  type QueueConnectionOptions,
+  type QueueServerOptions,
+} from '@osmosis/bullmq'
+import {
   AgentWorkflow,
   Grader,
   requireRolloutContext,
@@ -8,15 +14,10 @@ import {
   type GraderClass,
   type GraderContext,
 } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/server/execution'
-import {
-  createQueueServer,
-  startRolloutWorker,
-  type QueueConnectionOptions,
-  type QueueServerOptions,
-} from '@osmosis/bullmq'
-import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import { serve, type RolloutServer } from '@osmosis/server'
+import { LocalBackend } from '@osmosis/server/execution'
+import { onTestFinished } from 'vitest'
+
 import {
   FakeController,
   LeaseClient,
@@ -27,8 +28,7 @@ import {
   type LogLine,
   type RedisServer,
 } from '../../../test/kit/index.ts'
-import { onTestFinished } from 'vitest'
-
+import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import { code } from './user-code.ts'
 
 /** A server of a queue, as its callers see it. */

@@ -1,7 +1,7 @@
 import type { QueueConnectionOptions } from '@osmosis/bullmq'
-import { post, statusAndBody, withPrograms } from '../../../test/kit/index.ts'
 import { expect, onTestFinished, vi } from 'vitest'
 
+import { post, statusAndBody, withPrograms } from '../../../test/kit/index.ts'
 import { lookInto } from './queue-under-test.ts'
 import { startServers } from './servers-under-test.ts'
 

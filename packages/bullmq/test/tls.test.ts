@@ -1,12 +1,13 @@
-import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import type { QueueConnectionOptions } from '@osmosis/bullmq'
+import { expect } from 'vitest'
+
 import {
   readCertificates,
   startRedis,
   tlsCertificates,
   withPrograms,
 } from '../../../test/kit/index.ts'
-import { expect } from 'vitest'
+import { RolloutQueue } from '../src/queue/rollout-queue.ts'
 
 withPrograms('redis-server', 'openssl').it(
   'a Redis with TLS asks for its scheme, its authority and the certificate of the client',

@@ -1,6 +1,5 @@
-import { expect, onTestFinished } from 'vitest'
-import type { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import { startPolicyServer, type PolicyServer } from '@osmosis/testing'
+import { expect, onTestFinished } from 'vitest'
 
 import {
   withPrograms,
@@ -8,6 +7,7 @@ import {
   type TestServerProcess,
   startServerProcess,
 } from '../../../test/kit/index.ts'
+import type { RolloutQueue } from '../src/queue/rollout-queue.ts'
 import { openQueue, entry, request, storedWorkflow } from './queue-under-test.ts'
 
 const { it } = withPrograms('redis-server')

@@ -1,4 +1,5 @@
 // A worker process, whose connection is in the environment.
+import { startRolloutWorker } from '@osmosis/bullmq'
 import {
   AgentWorkflow,
   defineWorkflowConfig,
@@ -9,7 +10,6 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import { startRolloutWorker } from '@osmosis/bullmq'
 
 /** What workflows do before they call their policy, chosen by the first message. */
 const acts: Readonly<Record<string, (ctx: AgentWorkflowContext) => unknown>> = {

@@ -9,8 +9,8 @@ import {
   type CommandContext,
 } from './command/command-context.ts'
 import { wrongUseCode } from './command/exit-codes.ts'
-import { isWrongUse } from './command/wrong-use.ts'
 import { outputWidth, wrapped } from './command/terminal-text.ts'
+import { isWrongUse } from './command/wrong-use.ts'
 import { packageVersion } from './inputs/provenance.ts'
 import { createProgram } from './program.ts'
 

@@ -1,7 +1,6 @@
 import { Command, Help, type OutputConfiguration } from '@commander-js/extra-typings'
 import type { Command as UntypedCommand } from 'commander'
 
-import { groups } from './command/flags.ts'
 import {
   endSignal,
   printError,
@@ -11,6 +10,7 @@ import {
   standardOutput,
   type OutputStream,
 } from './command/command-context.ts'
+import { groups } from './command/flags.ts'
 import { outputWidth, wrapped } from './command/terminal-text.ts'
 import { addDoctorCommand } from './doctor/doctor.ts'
 import { declareAudit } from './eval/audit.ts'

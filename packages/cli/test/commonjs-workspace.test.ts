@@ -2,9 +2,9 @@
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { onlyIf } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { onlyIf } from '../../../test/kit/index.ts'
 import { osmosis, temporaryFolder, workspace } from './osmosis.ts'
 
 // Node.js takes such files for CommonJS, and sees few or none of the names they export.

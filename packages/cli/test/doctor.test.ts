@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process'
-import { createServer } from 'node:net'
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import path from 'node:path'
 
-import { onlyIf, temporaryFolder } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
+import { onlyIf, temporaryFolder } from '../../../test/kit/index.ts'
 import { run } from './in-process.ts'
 import { endpoint, refuse } from './model-endpoint.ts'
 import { bin } from './osmosis.ts'

@@ -2,8 +2,8 @@ import { chmodSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { exampleFiles, writeNewFiles } from '@osmosis/create'
-import { pythonWithTorch, tinyTransformer } from '../../../test/kit/index.ts'
 
+import { pythonWithTorch, tinyTransformer } from '../../../test/kit/index.ts'
 import { temporaryFolder } from './osmosis.ts'
 
 /** The training of the example. */

@@ -1,9 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { sendJson, startPolicyEndpoint } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { sendJson, startPolicyEndpoint } from '../../../test/kit/index.ts'
 import { run } from './in-process.ts'
 import { temporaryFolder } from './osmosis.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'

@@ -3,10 +3,10 @@ import { existsSync, readFileSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { onlyIf } from '../../../test/kit/index.ts'
 import { SaxesParser } from 'saxes'
 import { describe, expect, it } from 'vitest'
 
+import { onlyIf } from '../../../test/kit/index.ts'
 import { inWorkspace, run } from './in-process.ts'
 import { failure, makeRun, rewarded, type MadeRun } from './made-runs.ts'
 import { temporaryFolder } from './osmosis.ts'

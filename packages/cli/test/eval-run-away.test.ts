@@ -1,6 +1,7 @@
-import { beforeEach, describe, expect, it } from 'vitest'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
+
+import { beforeEach, describe, expect, it } from 'vitest'
 
 import { restartingServer } from '../../../test/kit/restarting-server.ts'
 import { here, run, workIn } from './in-process.ts'

@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 
 import { run as osmosis } from './in-process.ts'
-import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
 import { endpoint, say } from './model-endpoint.ts'
+import { evalConfig, temporaryWorkspace } from './temporary-workspace.ts'
 
 const command = ['eval', 'run', 'configs/eval/echo.toml', '--limit', '1']
 const files = { 'configs/eval/echo.toml': evalConfig('echo') }

@@ -3,11 +3,11 @@ import { existsSync, readFileSync, chmodSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 
 import { expect, it } from 'vitest'
-import { onlyIf } from '../../../test/kit/index.ts'
 
+import { onlyIf } from '../../../test/kit/index.ts'
 import { inWorkspace, readResults, start as startHere, type StartedCommand } from './in-process.ts'
-import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
 import { endpoint, say } from './model-endpoint.ts'
+import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
 
 inWorkspace()
 

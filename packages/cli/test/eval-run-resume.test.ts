@@ -1,10 +1,10 @@
 import { appendFileSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { journalEvents } from '../../../test/kit/index.ts'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 import { describe, expect, it } from 'vitest'
 
+import { journalEvents } from '../../../test/kit/index.ts'
 import { inWorkspace, run, workIn } from './in-process.ts'
 import { endpoint, refuse, say } from './model-endpoint.ts'
 import { temporaryFolder, type Finished } from './osmosis.ts'

@@ -1,6 +1,6 @@
+import { spawn } from 'node:child_process'
 import { readFileSync, writeFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
-import { spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
 
 import { describe, expect, it } from 'vitest'

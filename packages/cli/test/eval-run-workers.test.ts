@@ -3,9 +3,9 @@ import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import path from 'node:path'
 
-import { onlyIf } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { onlyIf } from '../../../test/kit/index.ts'
 import { inWorkspace, readResults, run as evaluate } from './in-process.ts'
 import { temporaryFolder } from './osmosis.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'

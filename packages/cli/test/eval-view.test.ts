@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { createRun, openRun } from '@osmosis/eval'
-import { madeManifest, madeRows } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { madeManifest, madeRows } from '../../../test/kit/index.ts'
 import { run, start } from './in-process.ts'
 import { startOsmosis, temporaryFolder } from './osmosis.ts'
 

@@ -3,11 +3,11 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
 
-import { freePort, onlyIf } from '../../../test/kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
-import { bin, startOsmosis, temporaryFolder, testEnvironment, workspace } from './osmosis.ts'
+import { freePort, onlyIf } from '../../../test/kit/index.ts'
 import { run } from './in-process.ts'
+import { bin, startOsmosis, temporaryFolder, testEnvironment, workspace } from './osmosis.ts'
 import { storedItem, storeRun } from './stored-runs.ts'
 
 const { it } = onlyIf(process.platform === 'linux', 'Linux')

@@ -1,11 +1,11 @@
-import path from 'node:path'
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
+import path from 'node:path'
 
 import { expect, onTestFinished } from 'vitest'
 
 import { isRunning, onlyIf } from '../../../test/kit/index.ts'
-import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
 import { endpoint } from './model-endpoint.ts'
+import { startOsmosis, temporaryFolder, type RunningCommand } from './osmosis.ts'
 
 const { it } = onlyIf(process.platform === 'linux', 'Linux')
 

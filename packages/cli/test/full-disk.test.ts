@@ -1,12 +1,12 @@
 import path from 'node:path'
 
-import { FakeAgentLightning } from '../../../test/kit/trainers/index.ts'
-import { tokenAnswer } from '../../../test/kit/index.ts'
-import { smallDisk, withSmallDisk } from '../../../test/kit/starved/small-disk.ts'
 import { expect, onTestFinished } from 'vitest'
 
-import { endpoint } from './model-endpoint.ts'
+import { tokenAnswer } from '../../../test/kit/index.ts'
+import { smallDisk, withSmallDisk } from '../../../test/kit/starved/small-disk.ts'
+import { FakeAgentLightning } from '../../../test/kit/trainers/index.ts'
 import { inWorkspace, run, start } from './in-process.ts'
+import { endpoint } from './model-endpoint.ts'
 import { osmosis, startOsmosis, type Finished } from './osmosis.ts'
 
 inWorkspace()

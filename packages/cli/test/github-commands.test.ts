@@ -1,9 +1,9 @@
 import { Writable } from 'node:stream'
 
-import { runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
+import { runs } from '../../../test/kit/index.ts'
 import { withoutCommands } from '../src/command/github-commands.ts'
 import { run, sendRow } from './in-process.ts'
 import { failure, makeRun } from './made-runs.ts'

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
-import { journalEvents } from '../../../test/kit/index.ts'
-
 import type { ItemEvent } from '@osmosis/eval/analysis'
+
+import { journalEvents } from '../../../test/kit/index.ts'
 import { run } from './in-process.ts'
 import { temporaryFolder, type Finished } from './osmosis.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'

@@ -1,5 +1,6 @@
 import { createRun, resumeRun, type EndedItem } from '@osmosis/eval'
 import type { ItemEvent, RunManifest, RunRow } from '@osmosis/eval/analysis'
+
 import { madeEvent, madeManifest, madeRows } from '../../../test/kit/index.ts'
 
 /** A message or more of a policy that answers, as the steps of a transcript. */

@@ -16,10 +16,10 @@ import {
   toScorer,
 } from '@osmosis/eval'
 import { formatShare, type ItemEvent, type RunStatistics } from '@osmosis/eval/analysis'
-import { runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
+import { runs } from '../../../test/kit/index.ts'
 import { runWithin } from '../src/command/command-context.ts'
 import { exitCodeOf } from '../src/eval/run/run-output.ts'
 import { run } from './in-process.ts'

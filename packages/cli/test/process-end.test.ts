@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
+import { promisify } from 'node:util'
 
-import { onlyIf } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { onlyIf } from '../../../test/kit/index.ts'
 import { bin, osmosis, temporaryFolder, workspace } from './osmosis.ts'
 import { storedItem, storeRun } from './stored-runs.ts'
 

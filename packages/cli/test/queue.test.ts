@@ -1,5 +1,5 @@
-import path from 'node:path'
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
 
 import { expect, it } from 'vitest'
 

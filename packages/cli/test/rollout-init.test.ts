@@ -2,9 +2,9 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { frameworkNames } from '@osmosis/create'
-import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { run, workIn } from './in-process.ts'
 import { startInTerminal } from './pseudo-terminal.ts'
 

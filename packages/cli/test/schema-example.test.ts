@@ -1,8 +1,8 @@
-import { runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
 
+import { runs } from '../../../test/kit/index.ts'
 import { schemaExample } from '../src/checks/rollout/scripted-probe.ts'
 
 const key = fc.stringMatching(/^[a-z]{1,8}$/)

@@ -2,9 +2,9 @@ import { rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-import { onlyIf } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { onlyIf } from '../../../test/kit/index.ts'
 import { inWorkspace, start } from './in-process.ts'
 import { startOsmosis, temporaryFolder, workspace } from './osmosis.ts'
 

@@ -2,8 +2,8 @@ import { EventEmitter, once } from 'node:events'
 
 import { expect, it } from 'vitest'
 
-import { endpoint } from './model-endpoint.ts'
 import { inWorkspace, start } from './in-process.ts'
+import { endpoint } from './model-endpoint.ts'
 import { startOsmosis, temporaryFolder } from './osmosis.ts'
 
 inWorkspace()

@@ -2,9 +2,9 @@ import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { FakeController, isRunning, post, withPrograms } from '../../../test/kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
 
+import { FakeController, isRunning, post, withPrograms } from '../../../test/kit/index.ts'
 import { bin, testEnvironment, workspace } from './osmosis.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'
 

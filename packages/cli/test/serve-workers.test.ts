@@ -2,10 +2,10 @@ import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import type { RunResponseBody } from '@osmosis/protocol/wire'
-import { FakeMiles } from '../../../test/kit/trainers/index.ts'
-import { post, sendJson, startPolicyEndpoint, tokenAnswer } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { post, sendJson, startPolicyEndpoint, tokenAnswer } from '../../../test/kit/index.ts'
+import { FakeMiles } from '../../../test/kit/trainers/index.ts'
 import { inWorkspace, run as osmosis, sendRow, start } from './in-process.ts'
 import { startOsmosis } from './osmosis.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'

@@ -5,9 +5,9 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 import { startPolicyServer } from '@osmosis/testing'
-import { FakeController, post } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
+import { FakeController, post } from '../../../test/kit/index.ts'
 import { inWorkspace, run as osmosis, sendRow, start, type StartedCommand } from './in-process.ts'
 import { startOsmosis, temporaryFolder, workspace, type RunningCommand } from './osmosis.ts'
 

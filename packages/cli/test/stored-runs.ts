@@ -1,5 +1,6 @@
 import { createRun, type EndedItem, type GradedRollout } from '@osmosis/eval'
 import type { ItemEvent, RunManifest } from '@osmosis/eval/analysis'
+
 import { madeEvent, madeManifest, madeRows, type MadeManifest } from '../../../test/kit/index.ts'
 
 /** The manifest of a run of the test workspace, whose workflow or loop is in `entrypoint`. */

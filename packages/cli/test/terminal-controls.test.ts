@@ -1,7 +1,7 @@
-import { runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
+import { runs } from '../../../test/kit/index.ts'
 import { withoutControls } from '../src/command/terminal-controls.ts'
 import { run, workIn } from './in-process.ts'
 import { temporaryWorkspace } from './temporary-workspace.ts'

@@ -2,6 +2,8 @@
 import path from 'node:path'
 
 import { readTrainingJournal } from '@osmosis/eval'
+import { expect, onTestFinished } from 'vitest'
+
 import {
   FakeTinker,
   pythonWithTorch,
@@ -9,8 +11,6 @@ import {
   withTorch,
 } from '../../../test/kit/index.ts'
 import { smallDisk, withSmallDisk, type SmallDisk } from '../../../test/kit/starved/small-disk.ts'
-import { expect, onTestFinished } from 'vitest'
-
 import { doorsTraining, doorsWorkspace } from './doors-workspace.ts'
 import { run } from './in-process.ts'
 import { startOsmosis, workspace } from './osmosis.ts'

@@ -3,9 +3,9 @@ import path from 'node:path'
 
 import { examples, exampleFiles } from '@osmosis/create'
 import { openRun } from '@osmosis/eval'
-import { withTorch } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
+import { withTorch } from '../../../test/kit/index.ts'
 import { doorsTraining, doorsWorkspace } from './doors-workspace.ts'
 import { run as osmosis } from './in-process.ts'
 import { osmosis as osmosisProcess, startOsmosis } from './osmosis.ts'

@@ -1,9 +1,9 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { pythonWithTorch, temporaryFolder, withTorch } from '../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
+import { pythonWithTorch, temporaryFolder, withTorch } from '../../../test/kit/index.ts'
 import { inWorkspace, run as osmosis } from './in-process.ts'
 import { startOsmosis } from './osmosis.ts'
 

@@ -2,9 +2,9 @@ import { cpSync, existsSync, readFileSync, readdirSync, symlinkSync, writeFileSy
 import path from 'node:path'
 
 import { openRun, readTrainingJournal } from '@osmosis/eval'
-import { FakeTinker, temporaryFolder, tokenModelFolder } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
+import { FakeTinker, temporaryFolder, tokenModelFolder } from '../../../test/kit/index.ts'
 import { inWorkspace, run as osmosis, start } from './in-process.ts'
 import { workspace } from './osmosis.ts'
 

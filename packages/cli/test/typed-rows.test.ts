@@ -1,9 +1,9 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { FakeTinker, tokenModelFolder } from '../../../test/kit/index.ts'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 
+import { FakeTinker, tokenModelFolder } from '../../../test/kit/index.ts'
 import { evaluate, run, start } from './in-process.ts'
 import { evalConfig } from './temporary-workspace.ts'
 import { inTypedWorkspace } from './typed-workspace.ts'

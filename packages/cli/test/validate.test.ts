@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest'
 
 import { here, run, useProcesses } from './in-process.ts'
 import { endpoint, refuse, say } from './model-endpoint.ts'
-import { good, takenByAll, validate, workspaceOf } from './validated-rollouts.ts'
 import { evalConfig } from './temporary-workspace.ts'
+import { good, takenByAll, validate, workspaceOf } from './validated-rollouts.ts'
 
 /** An agent loop that asks once. */
 const loopModule = `import { RolloutAgentLoop } from '@osmosis/agent-loop'

@@ -4,10 +4,10 @@ import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { json } from 'node:stream/consumers'
 
-import { FakeAgentLightning } from '../../../test/kit/trainers/index.ts'
-import { tokenAnswer } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
+import { tokenAnswer } from '../../../test/kit/index.ts'
+import { FakeAgentLightning } from '../../../test/kit/trainers/index.ts'
 import { inWorkspace, start } from './in-process.ts'
 
 inWorkspace()

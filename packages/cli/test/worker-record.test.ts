@@ -1,10 +1,10 @@
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { FakeAgentLightning } from '../../../test/kit/trainers/index.ts'
-import { tokenAnswer } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
+import { tokenAnswer } from '../../../test/kit/index.ts'
+import { FakeAgentLightning } from '../../../test/kit/trainers/index.ts'
 import { inWorkspace, run, start } from './in-process.ts'
 import { startOsmosis, temporaryFolder } from './osmosis.ts'
 

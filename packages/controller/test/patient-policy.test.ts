@@ -4,7 +4,6 @@ import { patientPolicy, upstreamPolicy, watchPolicy, type PolicyModel } from '@o
 import { expect, it } from 'vitest'
 
 import { restartingServer } from '../../../test/kit/restarting-server.ts'
-
 import { startUpstream } from './fake-upstream.ts'
 
 const { signal } = new AbortController()

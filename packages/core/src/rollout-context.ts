@@ -12,15 +12,15 @@ import {
   type PolicyClient,
   type PolicyRoute,
 } from './policy/policy-client.ts'
-import type { PromptMessage } from './workflow/agent-workflow.ts'
-import type { RolloutBudget } from './workflow/rollout-limits.ts'
 import { policyEndpoint } from './policy/policy-endpoint.ts'
 import { callUse, type PolicyWire } from './policy/policy-wire.ts'
 import { toRolloutSample, type RolloutSample } from './rollout-sample.ts'
 import { type SampleSource, SampleRegistry } from './sample-registry.ts'
+import { sharedByCopies } from './shared-by-copies.ts'
 import { traces } from './tracing/rollout-trace.ts'
 import { toolErrorLine } from './tracing/tool-error-line.ts'
-import { sharedByCopies } from './shared-by-copies.ts'
+import type { PromptMessage } from './workflow/agent-workflow.ts'
+import type { RolloutBudget } from './workflow/rollout-limits.ts'
 
 const storage = sharedByCopies('rollout-context', () => new AsyncLocalStorage<RolloutContext>())
 // Also the same for both copies.

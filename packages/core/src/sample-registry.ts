@@ -2,9 +2,9 @@ import { errorMessage, isOsmosisError, OsmosisError } from './errors.ts'
 import { beginningOf, errorTextBytes } from './http/error-text.ts'
 import { untilAborted } from './http/waiting.ts'
 import { assertHeaderSafeId } from './identifiers.ts'
-import type { PausedCalls } from './policy/policy-endpoint.ts'
-import type { AssistantMessage } from './policy/chat-completion.ts'
 import { CallLog, type PolicyCall, wireTranscript, type WireTranscript } from './policy/call-log.ts'
+import type { AssistantMessage } from './policy/chat-completion.ts'
+import type { PausedCalls } from './policy/policy-endpoint.ts'
 import { copyOfFields, toRolloutSample, type RolloutSample } from './rollout-sample.ts'
 
 /** Returns a conversation as a sample. Adapters register one per agent. */

@@ -1,4 +1,6 @@
 import { RolloutContext, requireRolloutContext } from '@osmosis/core'
+import { expect, it } from 'vitest'
+
 import {
   answerStream,
   chunk,
@@ -8,7 +10,6 @@ import {
   sendStream,
   startPolicyEndpoint,
 } from '../../../test/kit/index.ts'
-import { expect, it } from 'vitest'
 
 const messages = [{ role: 'user', content: 'hi' }]
 const said = { role: 'assistant', content: 'hello' }

@@ -4,8 +4,9 @@ import {
   RolloutContext,
   toRolloutSample,
 } from '@osmosis/core'
-import { answerStream, sendStream, startPolicyEndpoint } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
+
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../test/kit/index.ts'
 
 // A query makes the loader run the module a second time, as a second installed copy would.
 const secondCopy = '../src/rollout-context.ts?copy'

@@ -1,3 +1,10 @@
+import { context, propagation, SpanStatusCode, trace } from '@opentelemetry/api'
+import {
+  InMemorySpanExporter,
+  NodeTracerProvider,
+  SimpleSpanProcessor,
+  type ReadableSpan,
+} from '@opentelemetry/sdk-trace-node'
 import {
   AgentWorkflow,
   Grader,
@@ -8,17 +15,11 @@ import {
   type GraderContext,
   type GroupGraderContext,
 } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/server/execution'
 import { reportOf, type RolloutRequest } from '@osmosis/protocol'
-import { answerStream, sendJson, sendStream, startPolicyEndpoint } from '../../../test/kit/index.ts'
-import { context, propagation, SpanStatusCode, trace } from '@opentelemetry/api'
-import {
-  InMemorySpanExporter,
-  NodeTracerProvider,
-  SimpleSpanProcessor,
-  type ReadableSpan,
-} from '@opentelemetry/sdk-trace-node'
+import { LocalBackend } from '@osmosis/server/execution'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+
+import { answerStream, sendJson, sendStream, startPolicyEndpoint } from '../../../test/kit/index.ts'
 
 const exporter = new InMemorySpanExporter()
 

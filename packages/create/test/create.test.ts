@@ -18,8 +18,9 @@ import {
   packageManagers,
   rolloutNameProblem,
 } from '@osmosis/create'
-import { temporaryFolder } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
+
+import { temporaryFolder } from '../../../test/kit/index.ts'
 
 interface Finished {
   readonly code: number

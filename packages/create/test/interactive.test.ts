@@ -3,8 +3,9 @@ import path from 'node:path'
 
 import { spawn, type IPty } from '@lydell/node-pty'
 import { frameworkNames } from '@osmosis/create'
-import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
+
+import { temporaryFolder } from '../../../test/kit/index.ts'
 
 const bin = path.resolve(import.meta.dirname, '../src/bin.ts')
 

@@ -6,8 +6,9 @@ import path from 'node:path'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { missingPrograms } from '../../../test/kit/index.ts'
 import Docker from 'dockerode'
+
+import { missingPrograms } from '../../../test/kit/index.ts'
 
 /** An image of busybox alone. */
 export const image = 'osmosis-test:busybox'

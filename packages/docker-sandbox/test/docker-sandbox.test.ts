@@ -10,9 +10,9 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { DockerSandbox, type DockerSandboxOptions } from '@osmosis/docker-sandbox'
-import { onlyIf } from '../../../test/kit/index.ts'
 import { afterAll, expect, it as always, onTestFinished, vi, type MockInstance } from 'vitest'
 
+import { onlyIf } from '../../../test/kit/index.ts'
 import { image, startDocker } from './docker-daemon.ts'
 
 const daemon = await startDocker()

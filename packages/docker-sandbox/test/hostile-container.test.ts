@@ -1,7 +1,7 @@
 import { DockerSandbox, type DockerSandboxOptions } from '@osmosis/docker-sandbox'
-import { onlyIf } from '../../../test/kit/index.ts'
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
 
+import { onlyIf } from '../../../test/kit/index.ts'
 import { image, startDocker } from './docker-daemon.ts'
 
 const daemon = await startDocker()

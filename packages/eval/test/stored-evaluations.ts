@@ -14,9 +14,9 @@ import {
   type RunStore,
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
-import { HttpPeer, journalEvents, madeManifest, type PeerRequest } from '../../../test/kit/index.ts'
 import { onTestFinished } from 'vitest'
 
+import { HttpPeer, journalEvents, madeManifest, type PeerRequest } from '../../../test/kit/index.ts'
 import { datasetRows } from './evaluations.ts'
 
 /** The store of a new run named `r`, with this number of rows. */

@@ -21,8 +21,8 @@ import {
 import { type ChatCompletionRequest, policyModelName } from '@osmosis/core/policy'
 import { converting, type FallbackModel, fallbackModel, ModelOrigin } from '@osmosis/core/workflow'
 
-import { addMissingTools, toContent, toPartial, toResponse } from './answers.ts'
 import type { AdkContent, AdkConfig } from './adk-types.ts'
+import { addMissingTools, toContent, toPartial, toResponse } from './answers.ts'
 import { toChatMessages } from './contents.ts'
 import { adkFault, noteCall, noteCallBegins } from './policy-faults.ts'
 

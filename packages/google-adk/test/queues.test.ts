@@ -1,5 +1,6 @@
 import type { LlmRequest } from '@google/adk'
 import { OsmosisLlm } from '@osmosis/google-adk'
+
 import { servesWhereItIsKept } from '../../../test/kit/index.ts'
 
 const request: LlmRequest = { contents: [], liveConnectConfig: {}, toolsDict: {} }

@@ -7,9 +7,10 @@ import {
 } from '@google/adk'
 import { OsmosisLlm, toNewMessage } from '@osmosis/google-adk'
 import { fault, type Reply, startPolicyServer } from '@osmosis/testing'
-import { execute, messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
+
+import { execute, messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 
 type Contents = LlmRequest['contents']
 type Config = NonNullable<LlmRequest['config']>

@@ -1,8 +1,9 @@
+import { isDeepStrictEqual } from 'node:util'
+
 import type { PolicyFault, RolloutContext } from '@osmosis/core'
 import { isJsonObject } from '@osmosis/core/http'
 import { type AssistantMessage, argumentsObject } from '@osmosis/core/policy'
 import { recordOf } from '@osmosis/core/workflow'
-import { isDeepStrictEqual } from 'node:util'
 
 import { originOf } from './watched-runs.ts'
 

@@ -1,7 +1,7 @@
 import { runAdapterContract } from '@osmosis/testing'
-import { separatesRollouts } from '../../../test/kit/index.ts'
 import { describe, it } from 'vitest'
 
+import { separatesRollouts } from '../../../test/kit/index.ts'
 import { agent, graph, streamedGraph } from './contract-agents.ts'
 
 const runner = { describe, it }

@@ -3,6 +3,10 @@ import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph
 import type { PromptMessage } from '@osmosis/core'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { fault, type ReceivedRequest, startPolicyServer } from '@osmosis/testing'
+import { createAgent, providerStrategy, toolStrategy } from 'langchain'
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+
 import {
   callAdd,
   execute,
@@ -11,10 +15,6 @@ import {
   sampleIds,
   sampleOf,
 } from '../../../test/kit/index.ts'
-import { createAgent, providerStrategy, toolStrategy } from 'langchain'
-import { describe, expect, it } from 'vitest'
-import { z } from 'zod'
-
 import { add, go, rolesOf } from './rollout.ts'
 
 const Sum = z.object({ sum: z.number() })

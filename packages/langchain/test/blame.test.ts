@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 
-import { FakeListChatModel } from '@langchain/core/utils/testing'
 import { StructuredOutputParser } from '@langchain/core/output_parsers'
+import { FakeListChatModel } from '@langchain/core/utils/testing'
 import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import {

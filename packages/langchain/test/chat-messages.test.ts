@@ -9,8 +9,9 @@ import {
 } from '@langchain/core/messages'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
+
+import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
 
 async function sent(...messages: BaseMessage[]): Promise<unknown> {
   await using server = await startPolicyServer(() => 'done')

@@ -1,10 +1,10 @@
 import { END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { startPolicyServer } from '@osmosis/testing'
-import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 import { createAgent } from 'langchain'
 import { describe, expect, test } from 'vitest'
 
+import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 import { add, go } from './rollout.ts'
 
 const agent = createAgent({ model: new OsmosisChatModel('main'), tools: [add] })

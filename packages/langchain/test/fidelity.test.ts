@@ -3,8 +3,9 @@ import type { RolloutSample } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { fault, type Reply, startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
+
+import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 
 type Ask = (model: OsmosisChatModel, messages: BaseMessage[]) => Promise<BaseMessage>
 

@@ -1,8 +1,9 @@
 import { Grader, type GraderContext } from '@osmosis/core'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { execute, rewardsOf } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
+
+import { execute, rewardsOf } from '../../../test/kit/index.ts'
 
 class RewardEverything extends Grader {
   async grade(ctx: GraderContext): Promise<void> {

@@ -1,5 +1,4 @@
 import { calculatorRequest, runMigrationContract } from '../../../test/kit/index.ts'
-
 import { MultiplyGrader } from './examples/multiply.ts'
 import { CalculatorWorkflow } from './migration/after.ts'
 

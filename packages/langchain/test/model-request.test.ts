@@ -1,10 +1,10 @@
 import { tool } from '@langchain/core/tools'
 import { OsmosisChatModel } from '@osmosis/langchain'
 import { type Reply, startPolicyServer } from '@osmosis/testing'
-import { rolloutOn } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 
+import { rolloutOn } from '../../../test/kit/index.ts'
 import { add } from './rollout.ts'
 
 /** The only request that `ask` makes inside a rollout, and what `ask` returns. */

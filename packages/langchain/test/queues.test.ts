@@ -1,4 +1,5 @@
 import { OsmosisChatModel } from '@osmosis/langchain'
+
 import { servesWhereItIsKept } from '../../../test/kit/index.ts'
 
 const make = () => {

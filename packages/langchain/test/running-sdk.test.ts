@@ -1,6 +1,7 @@
 import { OsmosisChatModel } from '@osmosis/langchain'
-import { isNewestVersion, testPeerRange, versionIn } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
+
+import { isNewestVersion, testPeerRange, versionIn } from '../../../test/kit/index.ts'
 
 const lowest = 'lowest/node_modules/@langchain/core'
 

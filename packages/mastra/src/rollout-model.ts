@@ -1,3 +1,4 @@
+import { APICallError } from '@ai-sdk/provider'
 import type { MastraModelConfig } from '@mastra/core/llm'
 import {
   policyModel,
@@ -7,7 +8,6 @@ import {
 import { definePolicyFaults, errorMessage } from '@osmosis/core'
 import { nameForAgent } from '@osmosis/core/policy'
 import { type FallbackModel, fallbackModel, ModelOrigin } from '@osmosis/core/workflow'
-import { APICallError } from '@ai-sdk/provider'
 
 import { mastraFault } from './policy-faults.ts'
 

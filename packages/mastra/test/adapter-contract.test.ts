@@ -1,7 +1,7 @@
 import { type AdapterUnderTest, runAdapterContract } from '@osmosis/testing'
-import { isNewestVersion, separatesRollouts } from '../../../test/kit/index.ts'
 import { beforeEach, describe, it, vi } from 'vitest'
 
+import { isNewestVersion, separatesRollouts } from '../../../test/kit/index.ts'
 import { generating, streaming } from './contract-agents.ts'
 
 // Mastra writes every error to the console before it throws it.

@@ -4,9 +4,10 @@ import { createStep, createWorkflow } from '@mastra/core/workflows'
 import { getRolloutContext } from '@osmosis/core'
 import { rolloutModel } from '@osmosis/mastra'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 import { expect, it, vi } from 'vitest'
 import { z } from 'zod'
+
+import { messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 
 const agent = new Agent({ id: 'main', name: 'Main', instructions: '', model: rolloutModel('main') })
 

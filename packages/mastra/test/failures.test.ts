@@ -2,8 +2,9 @@ import { Agent } from '@mastra/core/agent'
 import { causes } from '@osmosis/core'
 import { rolloutModel } from '@osmosis/mastra'
 import { fault, type Reply, startPolicyServer } from '@osmosis/testing'
-import { execute, rolloutOn } from '../../../test/kit/index.ts'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
+
+import { execute, rolloutOn } from '../../../test/kit/index.ts'
 
 // Mastra writes every error to the console before it throws it.
 beforeEach(() => {

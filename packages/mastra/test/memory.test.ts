@@ -2,8 +2,9 @@ import { Agent } from '@mastra/core/agent'
 import { MockMemory } from '@mastra/core/memory'
 import { rolloutMemory, rolloutModel } from '@osmosis/mastra'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
+
+import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 
 // What programs make once, at the top of a module, and rollouts share.
 const agent = new Agent({

@@ -1,5 +1,4 @@
 import { runMigrationContract } from '../../../test/kit/index.ts'
-
 import { CalculatorGrader } from './examples/scored.ts'
 import { CalculatorWorkflow } from './migration/after.ts'
 

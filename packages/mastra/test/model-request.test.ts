@@ -2,8 +2,9 @@ import { Agent } from '@mastra/core/agent'
 import type { PromptMessage } from '@osmosis/core'
 import { rolloutModel, toModelMessages } from '@osmosis/mastra'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
+
+import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 
 const pixel =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='

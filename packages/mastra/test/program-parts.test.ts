@@ -6,9 +6,10 @@ import { createTool } from '@mastra/core/tools'
 import { getRolloutContext } from '@osmosis/core'
 import { rolloutMemory, rolloutModel } from '@osmosis/mastra'
 import { startPolicyServer } from '@osmosis/testing'
-import { blame, messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 import { z } from 'zod'
+
+import { blame, messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 
 // What docs/frameworks/mastra.md says about parts that many programs of Mastra have.
 

@@ -1,7 +1,8 @@
 import { Agent } from '@mastra/core/agent'
 import { rolloutModel } from '@osmosis/mastra'
-import { servesWhereItIsKept } from '../../../test/kit/index.ts'
 import { beforeEach, vi } from 'vitest'
+
+import { servesWhereItIsKept } from '../../../test/kit/index.ts'
 
 const make = () => {
   const agent = new Agent({ id: 'a', name: 'a', instructions: '', model: rolloutModel('main') })

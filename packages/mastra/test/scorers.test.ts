@@ -1,11 +1,11 @@
-import { createScorer, type ScorerRunInputForAgent } from '@mastra/core/evals'
 import { Agent } from '@mastra/core/agent'
-import { rolloutModel, scoreSample, toModelMessages, type SampleScorer } from '@osmosis/mastra'
+import { createScorer, type ScorerRunInputForAgent } from '@mastra/core/evals'
 import { Grader, type GraderContext } from '@osmosis/core'
+import { rolloutModel, scoreSample, toModelMessages, type SampleScorer } from '@osmosis/mastra'
 import { startPolicyServer } from '@osmosis/testing'
-import { execute, rewardsOf } from '../../../test/kit/index.ts'
 import { expect, it, vi } from 'vitest'
 
+import { execute, rewardsOf } from '../../../test/kit/index.ts'
 import { CalculatorGrader } from './examples/scored.ts'
 import { CalculatorWorkflow } from './migration/after.ts'
 

@@ -1,5 +1,4 @@
 import { runExampleContract, showExamples } from '../../../test/kit/index.ts'
-
 import { MultiplyGrader, MultiplyWorkflow } from './examples/multiply.ts'
 
 runExampleContract({

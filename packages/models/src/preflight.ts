@@ -1,6 +1,6 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
-
 import { isAboutKey, isAway, refusalOf, timeLimit, wait } from '@osmosis/core/http'
+
 import type { ChatModel } from './chat-model.ts'
 
 /** What is known of a model that is asked for the first time; all of it for messages. */

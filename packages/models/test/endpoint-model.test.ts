@@ -1,6 +1,7 @@
-import { endpointModel } from '../src/judge/endpoint-model.ts'
-import { ProviderStandIn } from '../../../test/kit/provider-stand-in.ts'
 import { expect, it } from 'vitest'
+
+import { ProviderStandIn } from '../../../test/kit/provider-stand-in.ts'
+import { endpointModel } from '../src/judge/endpoint-model.ts'
 
 const body = { messages: [{ role: 'user', content: 'Hello' }] }
 

@@ -1,8 +1,8 @@
 import { lastAssistantText } from '@osmosis/core'
 import { evaluateRubric, type ChatModel } from '@osmosis/models'
-import { openaiEvents, ProviderStandIn } from '../../../test/kit/provider-stand-in.ts'
 import { describe, expect, it } from 'vitest'
 
+import { openaiEvents, ProviderStandIn } from '../../../test/kit/provider-stand-in.ts'
 import { gradedHello, judgeThat, secretOf, textOf, type JudgeRequest } from './scripted-judge.ts'
 
 const rubric = '1 for a greeting, 0 for anything else.'

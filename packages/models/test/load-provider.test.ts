@@ -2,8 +2,9 @@ import { symlinkSync } from 'node:fs'
 import path from 'node:path'
 
 import { providerModel, providerOf } from '@osmosis/models'
-import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
+
+import { temporaryFolder } from '../../../test/kit/index.ts'
 
 it.each([
   ['openai/gpt-5-mini', '@ai-sdk/openai', 'OPENAI_API_KEY', 'gpt-5-mini'],

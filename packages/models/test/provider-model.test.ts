@@ -3,6 +3,8 @@ import path from 'node:path'
 
 import type { ChatCompletion, ChatCompletionChunk, ChatMessage } from '@osmosis/core/policy'
 import { providerModel, type ChatModel } from '@osmosis/models'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+
 import { temporaryFolder } from '../../../test/kit/index.ts'
 import {
   anthropicEvents,
@@ -11,7 +13,6 @@ import {
   ProviderStandIn,
   type ProviderAnswer,
 } from '../../../test/kit/provider-stand-in.ts'
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
 const folder = import.meta.dirname
 const add = {

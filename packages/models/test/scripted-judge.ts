@@ -6,7 +6,10 @@ import {
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/policy'
+import type { ChatModel } from '@osmosis/models'
 import { LocalBackend } from '@osmosis/server/execution'
+
 import { grader, run, type ExecutedRollout } from '../../../test/kit/executed-rollouts.ts'
 import {
   answerStream,
@@ -14,8 +17,6 @@ import {
   startPolicyEndpoint,
   type TestPolicyEndpoint,
 } from '../../../test/kit/index.ts'
-import type { ChatMessage } from '@osmosis/core/policy'
-import type { ChatModel } from '@osmosis/models'
 
 export interface JudgeRequest {
   readonly messages: ChatMessage[]

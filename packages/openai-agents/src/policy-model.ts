@@ -16,10 +16,10 @@ import {
   isOsmosisError,
 } from '@osmosis/core'
 import { policyModelName, isRetryableStatus } from '@osmosis/core/policy'
+import { recordOf, wrongRollout } from '@osmosis/core/workflow'
 
 import { type CallUseOptions, PolicyChatClient } from './chat-client.ts'
 import { sdkFault } from './policy-faults.ts'
-import { recordOf, wrongRollout } from '@osmosis/core/workflow'
 import { currentRecord, currentScope, noteAnswer } from './run-scope.ts'
 import { type SessionRecord, sessionsOf } from './session-record.ts'
 

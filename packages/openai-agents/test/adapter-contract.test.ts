@@ -1,7 +1,7 @@
 import { runAdapterContract } from '@osmosis/testing'
-import { separatesRollouts } from '../../../test/kit/index.ts'
 import { describe, it } from 'vitest'
 
+import { separatesRollouts } from '../../../test/kit/index.ts'
 import { openaiAgents, streamingAgents } from './contract-agents.ts'
 
 const withoutStreams = { streams: false, concurrentRollouts: 2 }

@@ -2,10 +2,10 @@ import { run, tool } from '@openai/agents'
 import { Grader, type GraderContext, lastAssistantText } from '@osmosis/core'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { callAdd, execute, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
+import { callAdd, execute, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { addTool, kindsOf, policyAgent } from './rollout.ts'
 
 describe.each([{ stream: false }, { stream: true }])('with stream: $stream', ({ stream }) => {

@@ -2,9 +2,9 @@ import { Agent, MemorySession, run, Runner } from '@openai/agents'
 import { isOsmosisError } from '@osmosis/core'
 import { OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
+import { rolloutOn } from '../../../test/kit/index.ts'
 import { policyAgent } from './rollout.ts'
 
 /** Code and message of what `body` throws. */

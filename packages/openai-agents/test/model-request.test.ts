@@ -1,9 +1,9 @@
 import { run } from '@openai/agents'
 import { OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { callAdd, rolloutOn } from '../../../test/kit/index.ts'
 import { afterEach, expect, test, vi } from 'vitest'
 
+import { callAdd, rolloutOn } from '../../../test/kit/index.ts'
 import { addTool, policyAgent } from './rollout.ts'
 
 afterEach(() => {

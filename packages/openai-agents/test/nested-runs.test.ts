@@ -1,10 +1,10 @@
 import { handoff, run, tool, type Tool } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 
+import { messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 import { kindsOf, policyAgent } from './rollout.ts'
 
 const askHelper = {

@@ -1,5 +1,6 @@
-import { telemetryFilesOf } from '../../../test/kit/loaded-packages.ts'
 import { expect, test } from 'vitest'
+
+import { telemetryFilesOf } from '../../../test/kit/loaded-packages.ts'
 
 test(
   'OpenTelemetry is not loaded for tools when no provider is registered',

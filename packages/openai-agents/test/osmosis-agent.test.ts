@@ -1,10 +1,10 @@
 import { Agent, type Model, OpenAIProvider, run, tool } from '@openai/agents'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { rolloutOn } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 
+import { rolloutOn } from '../../../test/kit/index.ts'
 import { policyAgent } from './rollout.ts'
 
 test('create, clone and the constructor make agents of the policy', async () => {

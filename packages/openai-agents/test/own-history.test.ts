@@ -1,9 +1,9 @@
 import { type AgentInputItem, run, Runner } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { type PolicyScript, startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
+import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { addTool, kindsOf, policyAgent } from './rollout.ts'
 
 const user = (content: string): AgentInputItem => ({ role: 'user', content })

@@ -3,9 +3,9 @@ import type { PromptMessage } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import { OsmosisMemorySession, toAgentInput } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { execute, messagesOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
+import { execute, messagesOf } from '../../../test/kit/index.ts'
 import { policyAgent } from './rollout.ts'
 
 /** What the policy is asked with when `prompt` is handed on as it is. */

@@ -1,9 +1,10 @@
 import { type AgentInputItem, run, RunState, tool } from '@openai/agents'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
+
+import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
 
 const pay = tool({
   name: 'pay',

@@ -1,9 +1,9 @@
 import { type ModelSettings, retryPolicies, run } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { execute, isNewestVersion, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
+import { execute, isNewestVersion, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { policyAgent } from './rollout.ts'
 
 /** Retries by the SDK's runner, of everything that it may. */

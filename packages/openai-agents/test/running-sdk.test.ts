@@ -1,9 +1,9 @@
 import { run } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { isNewestVersion, rolloutOn, testPeerRange, versionIn } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
+import { isNewestVersion, rolloutOn, testPeerRange, versionIn } from '../../../test/kit/index.ts'
 import { policyAgent } from './rollout.ts'
 
 const sdk = isNewestVersion() ? '@openai/agents' : '@openai/agents-lowest'

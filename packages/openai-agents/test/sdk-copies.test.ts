@@ -8,9 +8,9 @@ import {
 } from '@openai/agents'
 import { instrumentRunner, OsmosisMemorySession } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { isNewestVersion, rolloutOn, sampleIds } from '../../../test/kit/index.ts'
 import { expect, test, vi } from 'vitest'
 
+import { isNewestVersion, rolloutOn, sampleIds } from '../../../test/kit/index.ts'
 import { policyAgent } from './rollout.ts'
 
 interface Sdk {

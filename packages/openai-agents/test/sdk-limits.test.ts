@@ -2,10 +2,10 @@ import { MaxTurnsExceededError, run, tool, webSearchTool } from '@openai/agents'
 import { getRolloutContext } from '@osmosis/core'
 import { OsmosisAgent, OsmosisMemorySession, OsmosisRolloutModel } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
-import { callAdd, rolloutOn } from '../../../test/kit/index.ts'
 import { expect, test, vi } from 'vitest'
 import { z } from 'zod'
 
+import { callAdd, rolloutOn } from '../../../test/kit/index.ts'
 import { policyAgent } from './rollout.ts'
 
 // What the README says of the SDK; a test that fails here means that a sentence can go.

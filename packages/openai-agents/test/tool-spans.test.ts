@@ -1,12 +1,11 @@
 import { run, tool } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { startPolicyServer } from '@osmosis/testing'
+import { expect, test } from 'vitest'
+
 import { callAdd, execute } from '../../../test/kit/index.ts'
 import { RecordedSpans } from '../../../test/kit/recorded-spans.ts'
 import { describeToolSpans, type TracedTestTool } from '../../../test/kit/tool-span-cases.ts'
-
-import { expect, test } from 'vitest'
-
 import { policyAgent } from './rollout.ts'
 
 const sdkTool = (given: TracedTestTool) =>

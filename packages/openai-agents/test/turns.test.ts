@@ -1,9 +1,9 @@
 import { run } from '@openai/agents'
 import { OsmosisMemorySession } from '@osmosis/openai-agents'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
+import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { kindsOf, policyAgent } from './rollout.ts'
 
 describe('a turn goes back as one message', () => {

@@ -1,5 +1,7 @@
 import type { AgentWorkflowClass } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
+import { expect, test } from 'vitest'
+
 import {
   execute,
   messagesOf,
@@ -7,8 +9,6 @@ import {
   runExampleContract,
   showExamples,
 } from '../../../test/kit/index.ts'
-import { expect, test } from 'vitest'
-
 import { OpenAIWorkflow } from './examples/assistant.ts'
 import { MultiplyGrader, MultiplyWorkflow } from './examples/multiply.ts'
 import { config, Refunds } from './examples/refunds.ts'

@@ -6,9 +6,10 @@ import { Agent, type AgentTool } from '@earendil-works/pi-agent-core'
 import { lastAssistantText, type PromptMessage } from '@osmosis/core'
 import { rolloutStreamFn, toAgentMessages } from '@osmosis/pi'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { execute, messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { Type } from 'typebox'
 import { describe, expect, it, onTestFinished } from 'vitest'
+
+import { execute, messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 
 const Place = Type.Object({ file: Type.String(), text: Type.Optional(Type.String()) })
 

@@ -1,5 +1,6 @@
 import { Agent } from '@earendil-works/pi-agent-core'
 import { rolloutStreamFn } from '@osmosis/pi'
+
 import { servesWhereItIsKept } from '../../../test/kit/index.ts'
 
 const make = () => {

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs'
 
 import { Agent } from '@earendil-works/pi-agent-core'
-import { isNewestVersion, versionIn } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
+
+import { isNewestVersion, versionIn } from '../../../test/kit/index.ts'
 
 test('the tests run on the version of Pi that their project is for', async () => {
   const pi = (await import(

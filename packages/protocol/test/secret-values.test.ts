@@ -1,8 +1,8 @@
-import { runs } from '../../../test/kit/index.ts'
+import { SecretValues } from '@osmosis/protocol/http'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
-import { SecretValues } from '@osmosis/protocol/http'
+import { runs } from '../../../test/kit/index.ts'
 
 const printable = fc.string({
   unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCodePoint(code)),

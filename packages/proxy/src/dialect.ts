@@ -1,5 +1,6 @@
 import { isJsonObject } from '@osmosis/core/http'
 import type { ChatCompletionRequest, ChatMessage } from '@osmosis/core/policy'
+
 import type { PolicyAnswerEnd, SegmentStep } from './answer-segments.ts'
 
 export type WireObject = Readonly<Record<string, unknown>>

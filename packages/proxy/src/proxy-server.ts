@@ -18,12 +18,6 @@ import {
   useHeaderNames,
 } from '@osmosis/core/policy'
 
-import type {
-  PolicyProxy,
-  PolicyProxyCall,
-  PolicyProxyOptions,
-  PolicyProxyUse,
-} from './policy-proxy.ts'
 import { AnswerSegments } from './answer-segments.ts'
 import { anthropicError, estimatedTokens, messagesDialect } from './anthropic/messages-dialect.ts'
 import {
@@ -43,6 +37,12 @@ import {
   type WireObject,
 } from './dialect.ts'
 import { withPings } from './keep-alive.ts'
+import type {
+  PolicyProxy,
+  PolicyProxyCall,
+  PolicyProxyOptions,
+  PolicyProxyUse,
+} from './policy-proxy.ts'
 import { anthropicEnv, openAiEnv } from './proxy-env.ts'
 import { bodyText } from './request-body.ts'
 import { openAiError, ResponsesDialect } from './responses/responses-dialect.ts'

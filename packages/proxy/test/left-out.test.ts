@@ -1,7 +1,7 @@
-import { answerStream, sendStream, runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
+import { answerStream, sendStream, runs } from '../../../test/kit/index.ts'
 import { post, proxied, toolCall } from './proxied.ts'
 
 type Item = Record<string, unknown>

@@ -1,6 +1,8 @@
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+
 import {
   chunk,
   eventStream,
@@ -8,8 +10,6 @@ import {
   sendStream,
   temporaryFolder,
 } from '../../../test/kit/index.ts'
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
-
 import { answering, events, json, post, proxied, sentTo, toolCall } from './proxied.ts'
 
 const user = [{ role: 'user', content: 'hi' }]

@@ -3,6 +3,8 @@ import { request } from 'node:http'
 import { requireRolloutContext } from '@osmosis/core'
 import { recordOf } from '@osmosis/core/workflow'
 import { createPolicyProxy } from '@osmosis/proxy'
+import { describe, expect, it } from 'vitest'
+
 import {
   answerStream,
   chunk,
@@ -11,8 +13,6 @@ import {
   sendStream,
   startPolicyEndpoint,
 } from '../../../test/kit/index.ts'
-import { describe, expect, it } from 'vitest'
-
 import { answering, post, proxied } from './proxied.ts'
 
 const messages = [{ role: 'user', content: 'hi' }]

@@ -1,12 +1,13 @@
 import { RolloutContext } from '@osmosis/core'
 import { createPolicyProxy, type PolicyProxy, type PolicyProxyOptions } from '@osmosis/proxy'
+import { onTestFinished } from 'vitest'
+
 import {
   answerStream,
   sendStream,
   startPolicyEndpoint,
   type TestPolicyEndpoint,
 } from '../../../test/kit/index.ts'
-import { onTestFinished } from 'vitest'
 
 type Respond = Parameters<typeof startPolicyEndpoint>[0]
 

@@ -1,7 +1,7 @@
-import { answerStream, sendJson, sendStream, runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
+import { answerStream, sendJson, sendStream, runs } from '../../../test/kit/index.ts'
 import { post, proxied } from './proxied.ts'
 
 const asked = [{ role: 'user', content: 'go' }]

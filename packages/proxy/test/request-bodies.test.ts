@@ -4,17 +4,17 @@ import { text as wholeText } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import * as zlib from 'node:zlib'
 
-import { answerStream, sendStream, runs } from '../../../test/kit/index.ts'
+import type { PolicyProxyOptions } from '@osmosis/proxy'
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+
 import {
   type ArbitraryRequest,
   arbitraryRequests,
   mostlyValid,
   sendBytes,
 } from '../../../test/kit/arbitrary-requests.ts'
-import * as fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
-
-import type { PolicyProxyOptions } from '@osmosis/proxy'
+import { answerStream, sendStream, runs } from '../../../test/kit/index.ts'
 import { json, post, proxied, type ProxiedRollout } from './proxied.ts'
 
 /** A rollout whose policy always answers. */

@@ -1,6 +1,6 @@
-import { chunk, eventStream, sendJson, sendStream } from '../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
+import { chunk, eventStream, sendJson, sendStream } from '../../../test/kit/index.ts'
 import { answering, events, json, post, proxied, sentTo, toolCall } from './proxied.ts'
 
 const basic = { model: 'gpt', input: 'hi' }

@@ -1,6 +1,7 @@
 import type { ExecutionBackend } from '@osmosis/protocol'
 
 import type { CallbackRetryOptions } from './delivery/callback-delivery.ts'
+import { Admission } from './http/admission.ts'
 import {
   createServerShell,
   type ServerProtocol,
@@ -12,15 +13,14 @@ import type { LeaseOptions } from './leases/lease-registry.ts'
 import { showBackend } from './metrics/backend-figures.ts'
 import { showLeases } from './metrics/lease-figures.ts'
 import { Leases } from './rollout/leases.ts'
-import type { RunRouteOptions } from './run/run-request.ts'
-import { runRoutes, Runs } from './run/run-routes.ts'
-import { Admission } from './http/admission.ts'
 import { LocalRollouts } from './rollout/local-rollouts.ts'
-import { OwnershipLog, type OwnershipOptions } from './work/ownership-log.ts'
 import { portRoutes, type PortRouteOptions } from './rollout/ports/port-routes.ts'
 import { toState } from './rollout/rollout-callbacks.ts'
 import { RolloutRequests } from './rollout/rollout-requests.ts'
 import { TrajectoryFiles } from './rollout/trajectory-files.ts'
+import type { RunRouteOptions } from './run/run-request.ts'
+import { runRoutes, Runs } from './run/run-routes.ts'
+import { OwnershipLog, type OwnershipOptions } from './work/ownership-log.ts'
 
 /** Options of the rollout protocol. */
 export interface RolloutProtocolOptions extends PortRouteOptions {

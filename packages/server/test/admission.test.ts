@@ -3,9 +3,9 @@ import { request as httpRequest } from 'node:http'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it, vi } from 'vitest'
 
+import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { askPolicy, startServer, workflowOf } from './running-server.ts'
 
 const key = 'server-key-0123456789'

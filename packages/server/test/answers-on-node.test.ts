@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 
-import { LocalBackend } from '@osmosis/server/execution'
 import { createRolloutServer, serve, type RolloutServer } from '@osmosis/server'
+import { LocalBackend } from '@osmosis/server/execution'
 import { expect, it } from 'vitest'
 
 import { AskOnce } from './running-server.ts'

@@ -1,8 +1,8 @@
 import { runResponseSchema, type RunResponseBody } from '@osmosis/protocol/wire'
 import * as fc from 'fast-check'
-import { post, runs } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { post, runs } from '../../../test/kit/index.ts'
 import { startServer } from './running-server.ts'
 
 // The server would connect to strings that are URLs.

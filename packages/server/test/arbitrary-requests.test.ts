@@ -1,3 +1,6 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+
 import {
   allowedAnswers,
   arbitraryRequests,
@@ -7,9 +10,6 @@ import {
   sendBytes,
 } from '../../../test/kit/arbitrary-requests.ts'
 import { runs } from '../../../test/kit/index.ts'
-import * as fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
-
 import { startServer } from './running-server.ts'
 
 const numRuns = runs(200)

@@ -2,7 +2,8 @@ import type { ServerResponse } from 'node:http'
 
 import type { CallbackRetryOptions } from '@osmosis/server'
 import type { Callback } from '@osmosis/server/protocols'
-import { CallbackDelivery } from '../src/delivery/callback-delivery.ts'
+import { describe, expect, it } from 'vitest'
+
 import {
   type CallbackAnswer,
   FakeController,
@@ -11,8 +12,7 @@ import {
   sendJson,
   startPolicyEndpoint,
 } from '../../../test/kit/index.ts'
-import { describe, expect, it } from 'vitest'
-
+import { CallbackDelivery } from '../src/delivery/callback-delivery.ts'
 import { graderOf, startServer } from './running-server.ts'
 
 const reset = (response: ServerResponse): void => {

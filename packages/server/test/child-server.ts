@@ -1,8 +1,8 @@
 import { EventEmitter, once } from 'node:events'
 
-import { LocalBackend } from '@osmosis/server/execution'
 import { defineWorkflowConfig, requireRolloutContext } from '@osmosis/core'
 import { createRolloutServer, serve } from '@osmosis/server'
+import { LocalBackend } from '@osmosis/server/execution'
 
 import { AskOnce, graderOf, OneForYes, workflowOf } from './workflows.ts'
 

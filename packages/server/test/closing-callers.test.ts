@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 
 import { requireRolloutContext, toRolloutSample } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/server/execution'
 import { createRolloutServer, serve } from '@osmosis/server'
+import { LocalBackend } from '@osmosis/server/execution'
 import { describe, expect, it } from 'vitest'
 
 import {

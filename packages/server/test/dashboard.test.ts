@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { LocalBackend } from '@osmosis/server/execution'
 import type { BackendWorkers } from '@osmosis/protocol'
-import { metricsIn, post, temporaryFolder } from '../../../test/kit/index.ts'
+import { LocalBackend } from '@osmosis/server/execution'
 import { expect, it } from 'vitest'
 
+import { metricsIn, post, temporaryFolder } from '../../../test/kit/index.ts'
 import { AskOnce, startServer } from './running-server.ts'
 
 const root = path.resolve(import.meta.dirname, '../../..')

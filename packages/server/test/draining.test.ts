@@ -1,10 +1,9 @@
-import { statusAndBody } from '../../../test/kit/index.ts'
+import { OsmosisError } from '@osmosis/core'
+import type { RolloutEvent } from '@osmosis/protocol'
+import { LocalBackend } from '@osmosis/server/execution'
 import { describe, expect, it } from 'vitest'
 
-import { LocalBackend } from '@osmosis/server/execution'
-import type { RolloutEvent } from '@osmosis/protocol'
-import { OsmosisError } from '@osmosis/core'
-
+import { statusAndBody } from '../../../test/kit/index.ts'
 import { AskOnce, askPolicy, OneForYes, startServer, workflowOf } from './running-server.ts'
 
 describe('draining', () => {

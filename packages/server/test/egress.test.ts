@@ -2,6 +2,8 @@ import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { LocalBackend } from '@osmosis/server/execution'
+import { describe, expect, it } from 'vitest'
+
 import {
   addressForms,
   post,
@@ -10,8 +12,6 @@ import {
   statusAndBody,
   type AddressForm,
 } from '../../../test/kit/index.ts'
-import { describe, expect, it } from 'vitest'
-
 import { AskOnce, startServer, type RunningServer } from './running-server.ts'
 
 /** All forms are tested with the policy in core. */

@@ -1,9 +1,9 @@
 import { existsSync, readdirSync, readlinkSync } from 'node:fs'
 import path from 'node:path'
 
-import { metricsIn, storedRollouts, temporaryFolder } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { metricsIn, storedRollouts, temporaryFolder } from '../../../test/kit/index.ts'
 import { failingDisk } from './failing-disk.ts'
 import { leasing } from './leasing-server.ts'
 import {

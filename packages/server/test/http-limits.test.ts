@@ -3,9 +3,9 @@ import { connect, type Socket } from 'node:net'
 
 import { createRolloutServer, serve, type ServeOptions } from '@osmosis/server'
 import { LocalBackend } from '@osmosis/server/execution'
-import { recordingLogger, type LogLine } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { recordingLogger, type LogLine } from '../../../test/kit/index.ts'
 import { AskOnce } from './running-server.ts'
 
 async function limited(limits: ServeOptions['limits']): Promise<{

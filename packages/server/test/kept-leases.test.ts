@@ -1,3 +1,5 @@
+import { expect, it } from 'vitest'
+
 import {
   storedRollouts,
   LeaseClient,
@@ -5,8 +7,6 @@ import {
   type PolledResult,
   temporaryFolder,
 } from '../../../test/kit/index.ts'
-import { expect, it } from 'vitest'
-
 import { leasing, type LeasingServer } from './leasing-server.ts'
 import { workflowOf } from './running-server.ts'
 

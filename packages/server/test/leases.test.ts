@@ -1,8 +1,8 @@
-import { LocalBackend } from '@osmosis/server/execution'
 import { requireRolloutContext, toRolloutSample } from '@osmosis/core'
-import { post, statusAndBody } from '../../../test/kit/index.ts'
+import { LocalBackend } from '@osmosis/server/execution'
 import { describe, expect, it } from 'vitest'
 
+import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { leasing } from './leasing-server.ts'
 import { AskOnce, askPolicy, graderOf, workflowOf } from './running-server.ts'
 

@@ -1,5 +1,4 @@
 import { LeaseClient, type LeaseHandle } from '../../../test/kit/index.ts'
-
 import { startServer, type RunningServer, type RunningServerOptions } from './running-server.ts'
 
 /** A running server and a caller that fetches results from it. */

@@ -1,11 +1,12 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, openSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+
+import { expect, it } from 'vitest'
 
 import { onlyIf } from '../../../test/kit/index.ts'
-import { expect, it } from 'vitest'
 
 const script = fileURLToPath(new URL('./logging-process.ts', import.meta.url))
 

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { LeaseClient } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { LeaseClient } from '../../../test/kit/index.ts'
 import { graderOf, startServer, workflowOf, type RunningServer } from './running-server.ts'
 
 const tenMegabytes = 10 * 1024 * 1024

@@ -1,8 +1,10 @@
 import { once } from 'node:events'
 
-import { LocalBackend } from '@osmosis/server/execution'
-import type { BackendWorkers } from '@osmosis/protocol'
 import { requireRolloutContext, type AgentWorkflowContext } from '@osmosis/core'
+import type { BackendWorkers } from '@osmosis/protocol'
+import { LocalBackend } from '@osmosis/server/execution'
+import { expect, it, vi } from 'vitest'
+
 import {
   answerStream,
   metricsIn,
@@ -13,8 +15,6 @@ import {
   temporaryFolder,
   type Metrics,
 } from '../../../test/kit/index.ts'
-import { expect, it, vi } from 'vitest'
-
 import { leasing } from './leasing-server.ts'
 import { askPolicy, AskOnce, graderOf, startServer, workflowOf } from './running-server.ts'
 

@@ -1,15 +1,15 @@
 // @module-tag slow
-import path from 'node:path'
 import { createHash } from 'node:crypto'
 import { fstatSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
+import path from 'node:path'
 
 import { expect, it } from 'vitest'
 
 import { recordingLogger, temporaryFolder } from '../../../test/kit/index.ts'
-import type { Callback } from '../src/journal/outbox-lines.ts'
 import type { OutboxRecord } from '../src/delivery/outbox-record.ts'
 import { Outbox } from '../src/delivery/outbox.ts'
+import type { Callback } from '../src/journal/outbox-lines.ts'
 
 it('contradicts no delivered result, wherever in its files a process or its machine ended', async () => {
   expect(await endEverywhere(211)).toBeGreaterThan(300)

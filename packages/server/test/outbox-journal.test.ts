@@ -9,10 +9,10 @@ import {
 import { open, type FileHandle } from 'node:fs/promises'
 import path from 'node:path'
 
-import { storedRollouts, temporaryFolder, recordingLogger } from '../../../test/kit/index.ts'
 import { describe, expect, it, vi } from 'vitest'
-import { Outbox } from '../src/delivery/outbox.ts'
 
+import { storedRollouts, temporaryFolder, recordingLogger } from '../../../test/kit/index.ts'
+import { Outbox } from '../src/delivery/outbox.ts'
 import {
   acceptanceOf,
   callbackOf,

@@ -1,17 +1,17 @@
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import path from 'node:path'
 
+import { expect } from 'vitest'
+
 import {
   randomNumbers,
   recordingLogger,
   temporaryFolder,
   type LogLine,
 } from '../../../test/kit/index.ts'
-import { expect } from 'vitest'
-
-import type { Callback, OutboxAcceptance } from '../src/journal/outbox-lines.ts'
 import type { OutboxRecord } from '../src/delivery/outbox-record.ts'
 import { Outbox } from '../src/delivery/outbox.ts'
+import type { Callback, OutboxAcceptance } from '../src/journal/outbox-lines.ts'
 
 export function callbackOf(rolloutId: string, kind: string, body: string): Callback {
   const url = `http://controller/${kind}`

@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 
-import { LocalBackend } from '@osmosis/server/execution'
 import { createRolloutServer, type RolloutServer } from '@osmosis/server'
-import { FakeController, storedRollouts, onlyIf, post } from '../../../test/kit/index.ts'
+import { LocalBackend } from '@osmosis/server/execution'
 import { describe, expect, it, vi } from 'vitest'
 
+import { FakeController, storedRollouts, onlyIf, post } from '../../../test/kit/index.ts'
 import { failingDisk } from './failing-disk.ts'
 import { AskOnce, OneForYes, startServer } from './running-server.ts'
 import { startChild } from './start-child.ts'

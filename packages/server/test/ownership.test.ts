@@ -1,4 +1,6 @@
 import { OwnershipLog } from '@osmosis/server/protocols'
+import { expect, it } from 'vitest'
+
 import {
   HttpPeer,
   OwnershipCollector,
@@ -6,8 +8,6 @@ import {
   recordingLogger,
   type LogLine,
 } from '../../../test/kit/index.ts'
-import { expect, it } from 'vitest'
-
 import { startServer, workflowOf } from './running-server.ts'
 
 it('a collector receives each state of each rollout, with the run that it belongs to', async () => {

@@ -4,8 +4,9 @@ import { once } from 'node:events'
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 
-import { FakeController, post, temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
+
+import { FakeController, post, temporaryFolder } from '../../../test/kit/index.ts'
 
 it('the program in the README serves a rollout and ends on SIGTERM', async () => {
   const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')

@@ -1,6 +1,6 @@
-import { post, storedRollouts, temporaryFolder } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { post, storedRollouts, temporaryFolder } from '../../../test/kit/index.ts'
 import { failingDisk } from './failing-disk.ts'
 import { leasing } from './leasing-server.ts'
 import { startServer } from './running-server.ts'

@@ -1,8 +1,8 @@
-import path from 'node:path'
 import { readFile, writeFile } from 'node:fs/promises'
+import path from 'node:path'
 
-import { expect, it } from 'vitest'
 import type { StatusResponseBody } from '@osmosis/protocol/wire'
+import { expect, it } from 'vitest'
 
 import {
   FakeController,

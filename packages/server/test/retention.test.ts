@@ -1,6 +1,8 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
+import { describe, expect, it } from 'vitest'
+
 import {
   type AcceptedLease,
   LeaseClient,
@@ -11,8 +13,6 @@ import {
   storedRollouts,
   temporaryFolder,
 } from '../../../test/kit/index.ts'
-import { describe, expect, it } from 'vitest'
-
 import { leasing, type LeasingServer } from './leasing-server.ts'
 import { startServer } from './running-server.ts'
 

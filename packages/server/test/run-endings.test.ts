@@ -1,7 +1,8 @@
 import { type GraderContext, requireRolloutContext } from '@osmosis/core'
 import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
 import type { HealthResponseBody } from '@osmosis/protocol/wire'
-import { FakeMiles, type FakeMilesOptions } from '../../../test/kit/trainers/index.ts'
+import { describe, expect, it, onTestFinished } from 'vitest'
+
 import {
   post,
   sendJson,
@@ -10,8 +11,7 @@ import {
   tokenAnswer,
   type TestPolicyEndpoint,
 } from '../../../test/kit/index.ts'
-import { describe, expect, it, onTestFinished } from 'vitest'
-
+import { FakeMiles, type FakeMilesOptions } from '../../../test/kit/trainers/index.ts'
 import { askPolicy, graderOf, OneForYes, startServer, workflowOf } from './running-server.ts'
 
 const row = { question: 'Is it?', answer: 'yes' }

@@ -1,7 +1,7 @@
-import { sendJson, startPolicyEndpoint, tokenAnswer, runs } from '../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
+import { sendJson, startPolicyEndpoint, tokenAnswer, runs } from '../../../test/kit/index.ts'
 import { askPolicy, graderOf, startServer, workflowOf } from './running-server.ts'
 
 /** Numbers as other languages write them: of any length, with zeros and exponents. */

@@ -8,11 +8,8 @@ import {
   type GraderContext,
   type GroupGraderContext,
 } from '@osmosis/core'
-import {
-  FakeMiles,
-  type FakeMilesOptions,
-  type TrainerFault,
-} from '../../../test/kit/trainers/index.ts'
+import { describe, expect, it, onTestFinished } from 'vitest'
+
 import {
   post,
   sendJson,
@@ -21,8 +18,11 @@ import {
   statusAndBody,
   tokenAnswer,
 } from '../../../test/kit/index.ts'
-import { describe, expect, it, onTestFinished } from 'vitest'
-
+import {
+  FakeMiles,
+  type FakeMilesOptions,
+  type TrainerFault,
+} from '../../../test/kit/trainers/index.ts'
 import {
   askPolicy,
   graderOf,

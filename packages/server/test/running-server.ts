@@ -8,7 +8,6 @@ import type {
   GraderClass,
   GroupGraderClass,
 } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/server/execution'
 import {
   createRolloutServer,
   type HttpLimits,
@@ -16,9 +15,9 @@ import {
   type RolloutServerOptions,
   serve,
 } from '@osmosis/server'
+import { LocalBackend } from '@osmosis/server/execution'
 
 import { FakeController, post, recordingLogger, type LogLine } from '../../../test/kit/index.ts'
-
 import { AskOnce, OneForYes } from './workflows.ts'
 
 export { AskOnce, askPolicy, graderOf, OneForYes, workflowOf } from './workflows.ts'

@@ -1,10 +1,11 @@
 import type { ServerResponse } from 'node:http'
 
-import { runToEnd, settled, withStages } from '@osmosis/server/execution'
 import type { ExecutionBackend, RolloutRequest } from '@osmosis/protocol'
+import { runToEnd, settled, withStages } from '@osmosis/server/execution'
 import { counted, createServerShell, owned, OwnershipLog } from '@osmosis/server/protocols'
-import { HttpPeer, metricsIn, recordingLogger, type PeerRequest } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
+
+import { HttpPeer, metricsIn, recordingLogger, type PeerRequest } from '../../../test/kit/index.ts'
 
 class Collector extends HttpPeer {
   readonly states: string[] = []

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { Agent as HttpAgent, get, type IncomingMessage, type Server } from 'node:http'
 
-import { LocalBackend } from '@osmosis/server/execution'
 import {
   createRolloutServer,
   serve,
@@ -9,11 +8,12 @@ import {
   type RolloutServer,
   type ServableApp,
 } from '@osmosis/server'
+import { LocalBackend } from '@osmosis/server/execution'
 import { describe, expect, it } from 'vitest'
 
 import { startServerProcess } from '../../../test/kit/index.ts'
-import { startChild } from './start-child.ts'
 import { AskOnce } from './running-server.ts'
+import { startChild } from './start-child.ts'
 
 const quiet = { handleSignals: false } as const
 

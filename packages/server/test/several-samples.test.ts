@@ -1,6 +1,6 @@
-import { post } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { post } from '../../../test/kit/index.ts'
 import { askPolicy, graderOf, startServer, workflowOf } from './running-server.ts'
 
 it('a server warns once that many callers read only one sample', async () => {

@@ -1,14 +1,14 @@
+import { spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { mkdir, open, rm } from 'node:fs/promises'
-import { spawnSync } from 'node:child_process'
 import path from 'node:path'
 
-import { FakeController, LeaseClient, temporaryFolder, onlyIf } from '../../../test/kit/index.ts'
 import { createRolloutServer } from '@osmosis/server'
 import { LocalBackend } from '@osmosis/server/execution'
 import { describe, expect, it, vi, onTestFinished } from 'vitest'
 
+import { FakeController, LeaseClient, temporaryFolder, onlyIf } from '../../../test/kit/index.ts'
 import { acceptanceOf, callbackOf, found, openOutbox, foundAfterKill } from './outbox-of-test.ts'
 import { AskOnce, startServer, workflowOf } from './running-server.ts'
 import { startChild } from './start-child.ts'

@@ -1,6 +1,6 @@
-import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it, vi } from 'vitest'
 
+import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { askPolicy, graderOf, startServer, workflowOf } from './running-server.ts'
 
 async function statusOf(url: string, id = 'r1'): Promise<unknown> {

@@ -4,9 +4,9 @@ import path from 'node:path'
 
 import { requireRolloutContext, toRolloutSample } from '@osmosis/core'
 import { validateTrajectory, type Trajectory } from '@osmosis/protocol/trajectory'
-import { LeaseClient, onlyIf, post, temporaryFolder } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { LeaseClient, onlyIf, post, temporaryFolder } from '../../../test/kit/index.ts'
 import {
   askPolicy,
   graderOf,

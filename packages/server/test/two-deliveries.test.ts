@@ -1,6 +1,6 @@
-import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { post, statusAndBody } from '../../../test/kit/index.ts'
 import { leasing } from './leasing-server.ts'
 import { askPolicy, workflowOf } from './running-server.ts'
 

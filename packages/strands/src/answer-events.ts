@@ -1,5 +1,5 @@
-import type { ModelStreamEvent, StopReason } from '@strands-agents/sdk'
 import type { ChatCompletion, ChatCompletionChunk, ChatUsage } from '@osmosis/core/policy'
+import type { ModelStreamEvent, StopReason } from '@strands-agents/sdk'
 
 import type { TurnMemory } from './turn-memory.ts'
 

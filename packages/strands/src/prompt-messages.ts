@@ -1,5 +1,5 @@
-import { isJsonObject, parseJson } from '@osmosis/core/http'
 import { OsmosisError, type PromptMessage } from '@osmosis/core'
+import { isJsonObject, parseJson } from '@osmosis/core/http'
 import type { ChatContentPart, ChatMessage, ChatToolCall } from '@osmosis/core/policy'
 import {
   type ContentBlock,

@@ -6,8 +6,8 @@ import {
   type RolloutSample,
   toRolloutSample,
 } from '@osmosis/core'
-import { recordOf } from '@osmosis/core/workflow'
 import { traceOf, type RolloutTrace, type ToolTrace } from '@osmosis/core/tracing'
+import { recordOf } from '@osmosis/core/workflow'
 import {
   type Agent,
   type AgentConfig,

@@ -1,7 +1,7 @@
-import { type BaseModelConfig, Model, type ModelStreamEvent } from '@strands-agents/sdk'
 import { OsmosisError, type RolloutContext } from '@osmosis/core'
 import { policyModelName } from '@osmosis/core/policy'
 import { type FallbackModel, fallbackModel } from '@osmosis/core/workflow'
+import { type BaseModelConfig, Model, type ModelStreamEvent } from '@strands-agents/sdk'
 
 import { type StrandsCallUse, StrandsPolicyModel } from './policy-model.ts'
 import { type SamplingParams, toRequestSettings } from './sampling-params.ts'

@@ -1,3 +1,4 @@
+import { getRolloutContext, OsmosisError } from '@osmosis/core'
 import {
   Agent,
   type AgentConfig,
@@ -9,8 +10,6 @@ import {
   type SystemPromptData,
   TextBlock,
 } from '@strands-agents/sdk'
-
-import { getRolloutContext, OsmosisError } from '@osmosis/core'
 
 import { fromPrompt, isChatMessage, type PromptMessages } from './prompt-messages.ts'
 import { RolloutBinding } from './rollout-binding.ts'

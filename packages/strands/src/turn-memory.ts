@@ -1,6 +1,6 @@
 import { isJsonObject } from '@osmosis/core/http'
-import type { Message, ToolUseBlock } from '@strands-agents/sdk'
 import type { ChatMessage, ChatToolCall } from '@osmosis/core/policy'
+import type { Message, ToolUseBlock } from '@strands-agents/sdk'
 
 /** How every copy of this package finds the memory of a model. */
 export const turnMemoryKey: unique symbol = Symbol.for('osmosis.strands.turn-memory')

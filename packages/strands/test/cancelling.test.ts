@@ -1,8 +1,8 @@
 import { Grader, type GraderContext } from '@osmosis/core'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { callAdd, execute, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
+import { callAdd, execute, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { addTool, kindsOf, policyAgent } from './rollout.ts'
 
 describe.each(['headers', 'body'] as const)('while the policy is silent before its %s', (where) => {

@@ -1,3 +1,4 @@
+import { startPolicyServer } from '@osmosis/testing'
 import {
   CachePointBlock,
   CitationsBlock,
@@ -11,10 +12,9 @@ import {
   ToolResultBlock,
   VideoBlock,
 } from '@strands-agents/sdk'
-import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
+import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
 import { policyAgent } from './rollout.ts'
 
 const bytes = new Uint8Array([1, 2, 3])

@@ -1,3 +1,5 @@
+import { OsmosisRolloutModel, OsmosisStrandsAgent } from '@osmosis/strands'
+import type { AdapterUnderTest, ContractTool } from '@osmosis/testing'
 import {
   Agent,
   type BaseModelConfig,
@@ -7,8 +9,6 @@ import {
   type ModelStreamEvent,
   type StreamOptions,
 } from '@strands-agents/sdk'
-import { OsmosisRolloutModel, OsmosisStrandsAgent } from '@osmosis/strands'
-import type { AdapterUnderTest, ContractTool } from '@osmosis/testing'
 import { z } from 'zod'
 
 export const strands: AdapterUnderTest = {

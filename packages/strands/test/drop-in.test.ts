@@ -1,3 +1,5 @@
+import { OsmosisStrandsAgent } from '@osmosis/strands'
+import { startPolicyServer } from '@osmosis/testing'
 import {
   Agent,
   type AgentResult,
@@ -7,11 +9,9 @@ import {
   Model,
   type ModelStreamEvent,
 } from '@strands-agents/sdk'
-import { OsmosisStrandsAgent } from '@osmosis/strands'
-import { startPolicyServer } from '@osmosis/testing'
-import { callAdd, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 
+import { callAdd, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { addTool, policyAgent } from './rollout.ts'
 
 /** A model of the user's own: one tool call, then a text. */

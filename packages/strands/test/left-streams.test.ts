@@ -1,7 +1,7 @@
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { execute } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
+import { execute } from '../../../test/kit/index.ts'
 import { policyAgent } from './rollout.ts'
 
 const words = Array.from({ length: 20_000 }, (_, index) => `word-${index}`).join(' ')

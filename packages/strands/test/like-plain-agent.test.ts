@@ -1,3 +1,4 @@
+import { startPolicyServer } from '@osmosis/testing'
 import {
   Agent,
   type AgentConfig,
@@ -6,11 +7,10 @@ import {
   type StopReason,
   tool,
 } from '@strands-agents/sdk'
-import { startPolicyServer } from '@osmosis/testing'
-import { callAdd, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 
+import { callAdd, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { addTool, kindsOf, policyAgent } from './rollout.ts'
 
 /** A model of the user's own: calls `add` first, then says "done". */

@@ -1,10 +1,10 @@
-import { Agent, ConcurrentInvocationError, type Model } from '@strands-agents/sdk'
 import { isOsmosisError } from '@osmosis/core'
 import { OsmosisRolloutModel, OsmosisStrandsAgent, type SamplingParams } from '@osmosis/strands'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { rolloutOn, sampleIds } from '../../../test/kit/index.ts'
+import { Agent, ConcurrentInvocationError, type Model } from '@strands-agents/sdk'
 import { describe, expect, test, vi } from 'vitest'
 
+import { rolloutOn, sampleIds } from '../../../test/kit/index.ts'
 import { policyAgent } from './rollout.ts'
 
 const nowhere = { url: 'http://policy.invalid' }

@@ -1,9 +1,9 @@
-import { FunctionTool, GuardContentBlock, TextBlock } from '@strands-agents/sdk'
 import { OsmosisRolloutModel } from '@osmosis/strands'
 import { type ReceivedRequest, startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
+import { FunctionTool, GuardContentBlock, TextBlock } from '@strands-agents/sdk'
 import { describe, expect, test } from 'vitest'
 
+import { messagesOf, rolloutOn } from '../../../test/kit/index.ts'
 import { addTool, policyAgent } from './rollout.ts'
 
 /** The request that an agent of this kind makes. */

@@ -1,4 +1,3 @@
-import type { Agent, AgentConfig, InvokeArgs } from '@strands-agents/sdk'
 import type { AgentWorkflowContext } from '@osmosis/core'
 import {
   type OsmosisInvokeArgs,
@@ -6,6 +5,7 @@ import {
   OsmosisStrandsAgent,
   type OsmosisStrandsAgentConfig,
 } from '@osmosis/strands'
+import type { Agent, AgentConfig, InvokeArgs } from '@strands-agents/sdk'
 import { expectTypeOf } from 'vitest'
 
 /** The agent of the adapter accepts every option of an Agent. */

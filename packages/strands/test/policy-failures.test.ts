@@ -1,3 +1,5 @@
+import { isOsmosisError } from '@osmosis/core'
+import { fault, startPolicyServer } from '@osmosis/testing'
 import {
   configureLogging,
   ConstantBackoff,
@@ -7,11 +9,9 @@ import {
   ModelError,
   ModelThrottledError,
 } from '@strands-agents/sdk'
-import { isOsmosisError } from '@osmosis/core'
-import { fault, startPolicyServer } from '@osmosis/testing'
-import { execute, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
+import { execute, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { kindsOf, policyAgent } from './rollout.ts'
 
 const tooMany = fault.status(429)

@@ -1,11 +1,11 @@
-import { Message, TextBlock } from '@strands-agents/sdk'
 import { isOsmosisError, type PromptMessage } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import type { PromptMessages } from '@osmosis/strands'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
+import { Message, TextBlock } from '@strands-agents/sdk'
 import { describe, expect, test } from 'vitest'
 
+import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { policyAgent } from './rollout.ts'
 
 const image = {

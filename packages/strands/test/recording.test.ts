@@ -1,3 +1,5 @@
+import { lastAssistantText } from '@osmosis/core'
+import { fault, type ReceivedRequest, startPolicyServer } from '@osmosis/testing'
 import {
   Graph,
   MessageAddedEvent,
@@ -5,12 +7,10 @@ import {
   Swarm,
   tool,
 } from '@strands-agents/sdk'
-import { lastAssistantText } from '@osmosis/core'
-import { fault, type ReceivedRequest, startPolicyServer } from '@osmosis/testing'
-import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
+import { callAdd, messagesOf, rolloutOn, sampleIds, sampleOf } from '../../../test/kit/index.ts'
 import { addTool, kindsOf, policyAgent } from './rollout.ts'
 
 /** The last text that is not from the policy. */

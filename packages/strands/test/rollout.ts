@@ -1,9 +1,9 @@
-import { type FunctionTool, type InvokableTool, tool } from '@strands-agents/sdk'
 import {
   OsmosisRolloutModel,
   OsmosisStrandsAgent,
   type OsmosisStrandsAgentConfig,
 } from '@osmosis/strands'
+import { type FunctionTool, type InvokableTool, tool } from '@strands-agents/sdk'
 import { z } from 'zod'
 
 /** An agent of the policy, inside the current rollout. */

@@ -1,7 +1,8 @@
-import { Agent } from '@strands-agents/sdk'
 import { OsmosisStrandsAgent } from '@osmosis/strands'
-import { testPeerRange, isNewestVersion } from '../../../test/kit/index.ts'
+import { Agent } from '@strands-agents/sdk'
 import { expect, test } from 'vitest'
+
+import { testPeerRange, isNewestVersion } from '../../../test/kit/index.ts'
 
 test('the adapter runs on the version of the SDK that this project is for', async () => {
   const sdk = (await import(

@@ -1,9 +1,9 @@
-import { StructuredOutputError } from '@strands-agents/sdk'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
+import { StructuredOutputError } from '@strands-agents/sdk'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 
+import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { kindsOf, policyAgent } from './rollout.ts'
 
 const structuredOutputSchema = z.object({ sum: z.number() })

@@ -1,9 +1,9 @@
-import { MaxTokensError } from '@strands-agents/sdk'
 import { OsmosisRolloutModel } from '@osmosis/strands'
 import { startPolicyServer } from '@osmosis/testing'
-import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
+import { MaxTokensError } from '@strands-agents/sdk'
 import { describe, expect, test } from 'vitest'
 
+import { messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { addTool, policyAgent } from './rollout.ts'
 
 const cutText = { content: 'Once upon', finishReason: 'length' }

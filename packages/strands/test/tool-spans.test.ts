@@ -1,6 +1,6 @@
 import { FunctionTool } from '@strands-agents/sdk'
-import { describeToolSpans, type TracedTestTool } from '../../../test/kit/tool-span-cases.ts'
 
+import { describeToolSpans, type TracedTestTool } from '../../../test/kit/tool-span-cases.ts'
 import { policyAgent } from './rollout.ts'
 
 const sdkTool = ({ name, execute }: TracedTestTool): FunctionTool =>

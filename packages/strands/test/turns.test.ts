@@ -1,8 +1,8 @@
 import { lastAssistantText } from '@osmosis/core'
 import { fault, type FaultyReply, startPolicyServer } from '@osmosis/testing'
-import { callAdd, messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { describe, expect, test } from 'vitest'
 
+import { callAdd, messagesOf, rolloutOn, sampleOf } from '../../../test/kit/index.ts'
 import { addTool, policyAgent } from './rollout.ts'
 
 /** An event stream of exactly these deltas. */

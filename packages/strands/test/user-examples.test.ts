@@ -1,8 +1,8 @@
 import type { AgentWorkflowClass } from '@osmosis/core'
 import { startPolicyServer } from '@osmosis/testing'
-import { execute, messagesOf, runExampleContract, showExamples } from '../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
+import { execute, messagesOf, runExampleContract, showExamples } from '../../../test/kit/index.ts'
 import { MathAgentWorkflow, MathGrader } from './examples/calculator.ts'
 import { SearchWorkflow } from './examples/search.ts'
 import { ToolWorkflow, toolWorkflowConfig } from './examples/tool-loop.ts'

@@ -1,7 +1,7 @@
+import { policyGradientBatch, type TrainableSample } from '@osmosis/train'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
-import { policyGradientBatch, type TrainableSample } from '@osmosis/train'
 import { groupAdvantages } from '../src/batch/advantages.ts'
 
 function sample(attempt: number, reward: number): TrainableSample {

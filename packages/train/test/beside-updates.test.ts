@@ -1,8 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
 
-import { temporaryFolder } from '../../../test/kit/index.ts'
-import { expect, it } from 'vitest'
-
 import {
   train,
   type OpenRollouts,
@@ -11,6 +8,9 @@ import {
   type UpdateFigures,
   type UpdateSettings,
 } from '@osmosis/train'
+import { expect, it } from 'vitest'
+
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'
 

@@ -7,10 +7,10 @@ import {
 } from '@osmosis/core'
 import type { ChatCompletionRequest } from '@osmosis/core/policy'
 import { createRolloutServer, LocalBackend, serve } from '@osmosis/server'
-import { temporaryFolder, tokenAnswer } from '../../../test/kit/index.ts'
+import { servedRollouts, train, type Learner, type TrainingBatch } from '@osmosis/train'
 import { expect, it, onTestFinished } from 'vitest'
 
-import { servedRollouts, train, type Learner, type TrainingBatch } from '@osmosis/train'
+import { temporaryFolder, tokenAnswer } from '../../../test/kit/index.ts'
 
 /** Answers, is asked for a title, and continues with a summary of what it said. */
 class Compacts extends AgentWorkflow {

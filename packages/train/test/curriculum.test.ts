@@ -1,10 +1,10 @@
 import path from 'node:path'
 
 import { openRun } from '@osmosis/eval'
-import { temporaryFolder } from '../../../test/kit/index.ts'
+import { train, type StepRecord, type TrainOptions, type TrainResult } from '@osmosis/train'
 import { expect, it } from 'vitest'
 
-import { train, type StepRecord, type TrainOptions, type TrainResult } from '@osmosis/train'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts, type QuickAttempt } from './quick-rollouts.ts'
 

@@ -9,7 +9,6 @@ import {
 import type { ChatMessage } from '@osmosis/core/policy'
 import type { DatasetRow } from '@osmosis/eval'
 import { createRolloutServer, LocalBackend, serve } from '@osmosis/server'
-
 import { servedRollouts, type OpenRollouts } from '@osmosis/train'
 
 const readNote = {

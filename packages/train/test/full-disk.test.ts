@@ -1,11 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { temporaryFolder } from '../../../test/kit/index.ts'
-import { smallDisk, withSmallDisk } from '../../../test/kit/starved/small-disk.ts'
+import { train } from '@osmosis/train'
 import { expect, it } from 'vitest'
 
-import { train } from '@osmosis/train'
+import { temporaryFolder } from '../../../test/kit/index.ts'
+import { smallDisk, withSmallDisk } from '../../../test/kit/starved/small-disk.ts'
 import { knownRollouts, knownRow, KnownLearner, type KnownAttempts } from './known-rollouts.ts'
 
 const call = { prompt: [1, 9], ids: [2], logprobs: [-1] }

@@ -1,7 +1,5 @@
+import { readTrainingJournal } from '@osmosis/eval'
 import type { SequenceCall } from '@osmosis/protocol/trajectory'
-import { temporaryFolder } from '../../../test/kit/index.ts'
-import { expect, it } from 'vitest'
-
 import {
   train,
   type BatchCounts,
@@ -11,7 +9,9 @@ import {
   type TrainOptions,
   type TrainResult,
 } from '@osmosis/train'
-import { readTrainingJournal } from '@osmosis/eval'
+import { expect, it } from 'vitest'
+
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'
 

@@ -6,8 +6,9 @@ import path from 'node:path'
 import { createInterface } from 'node:readline'
 
 import { openRun, readTrainingJournal } from '@osmosis/eval'
-import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
+
+import { temporaryFolder } from '../../../test/kit/index.ts'
 
 const steps = 24
 const kills = 20

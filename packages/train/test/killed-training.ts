@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { train } from '@osmosis/train'
+
 import { doorRollouts, doors } from './doors.ts'
 import { TinyLearner } from './tiny-learner.ts'
 

@@ -1,9 +1,6 @@
 import path from 'node:path'
 
 import { openRun } from '@osmosis/eval'
-import { temporaryFolder } from '../../../test/kit/index.ts'
-import { expect, it } from 'vitest'
-
 import {
   defaultUpdate,
   train,
@@ -11,6 +8,9 @@ import {
   type TrainOptions,
   type TrainResult,
 } from '@osmosis/train'
+import { expect, it } from 'vitest'
+
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import {
   knownRollouts,
   knownRow,

@@ -1,6 +1,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
+import type { PolicyRequest } from '@osmosis/controller'
 import {
   AgentWorkflow,
   Grader,
@@ -9,11 +10,8 @@ import {
   type GraderContext,
 } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
-import type { PolicyRequest } from '@osmosis/controller'
 import type { DatasetRow } from '@osmosis/eval'
 import { createRolloutServer, LocalBackend, serve } from '@osmosis/server'
-import { onTestFinished } from 'vitest'
-
 import {
   servedRollouts,
   type Learner,
@@ -22,6 +20,7 @@ import {
   type UpdateFigures,
   type UpdateSettings,
 } from '@osmosis/train'
+import { onTestFinished } from 'vitest'
 
 /** A prompt as the policy sees it, and what it answers; `refused`: an error instead. */
 export interface KnownCall {

@@ -12,9 +12,6 @@ import {
 import type { ChatCompletion, ChatMessage } from '@osmosis/core/policy'
 import type { DatasetRow } from '@osmosis/eval'
 import { createRolloutServer, LocalBackend, serve } from '@osmosis/server'
-import { pythonWithTorch, temporaryFolder, withTorch } from '../../../test/kit/index.ts'
-import { expect, onTestFinished } from 'vitest'
-
 import {
   localLearnerIdentity,
   servedRollouts,
@@ -22,6 +19,9 @@ import {
   type LocalLearner,
   type TrainOptions,
 } from '@osmosis/train'
+import { expect, onTestFinished } from 'vitest'
+
+import { pythonWithTorch, temporaryFolder, withTorch } from '../../../test/kit/index.ts'
 import { tableLearner } from './reference/table-learner.ts'
 
 const { it } = withTorch()

@@ -1,7 +1,7 @@
-import { temporaryFolder } from '../../../test/kit/index.ts'
+import { train } from '@osmosis/train'
 import { expect, it } from 'vitest'
 
-import { train } from '@osmosis/train'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts, type QuickRollout } from './quick-rollouts.ts'
 

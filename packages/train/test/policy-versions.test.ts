@@ -1,8 +1,8 @@
+import { policyGradientBatch, train, type TrainableSample } from '@osmosis/train'
 import * as fc from 'fast-check'
-import { temporaryFolder } from '../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
-import { policyGradientBatch, train, type TrainableSample } from '@osmosis/train'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { rejectionBatch } from '../src/batch/training-batch.ts'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'

@@ -1,6 +1,5 @@
 import type { EvaluationItem, ItemOutcome } from '@osmosis/eval'
 import type { SequenceCall } from '@osmosis/protocol/trajectory'
-
 import type { OpenRollouts, RolloutSource } from '@osmosis/train'
 
 /** An attempt at a row. */

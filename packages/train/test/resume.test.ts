@@ -11,10 +11,7 @@ import {
 } from 'node:fs'
 import path from 'node:path'
 
-import { onlyIf, temporaryFolder, runs } from '../../../test/kit/index.ts'
-import * as fc from 'fast-check'
-import { expect, it, vi } from 'vitest'
-
+import { readTrainingJournal } from '@osmosis/eval'
 import {
   train,
   type CheckpointRecord,
@@ -24,7 +21,10 @@ import {
   type UpdateFigures,
   type UpdateSettings,
 } from '@osmosis/train'
-import { readTrainingJournal } from '@osmosis/eval'
+import * as fc from 'fast-check'
+import { expect, it, vi } from 'vitest'
+
+import { onlyIf, temporaryFolder, runs } from '../../../test/kit/index.ts'
 import { knownRollouts, knownRow, KnownLearner, type KnownAttempts } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'
 

@@ -1,8 +1,8 @@
-import { temporaryFolder } from '../../../test/kit/index.ts'
+import { train, type TrainOptions } from '@osmosis/train'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
-import { train, type TrainOptions } from '@osmosis/train'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'
 

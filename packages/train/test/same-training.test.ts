@@ -4,10 +4,10 @@ import path from 'node:path'
 
 import type { DatasetRow } from '@osmosis/eval'
 import { alarmsOf, type RunInputs } from '@osmosis/eval/analysis'
-import { madeStep, temporaryFolder } from '../../../test/kit/index.ts'
+import { train, type Learner, type TrainOptions, type TrainResult } from '@osmosis/train'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 
-import { train, type Learner, type TrainOptions, type TrainResult } from '@osmosis/train'
+import { madeStep, temporaryFolder } from '../../../test/kit/index.ts'
 import { KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'
 

@@ -1,7 +1,7 @@
-import { temporaryFolder } from '../../../test/kit/index.ts'
+import { train } from '@osmosis/train'
 import { expect, it } from 'vitest'
 
-import { train } from '@osmosis/train'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { knownRollouts, knownRow, KnownLearner, type KnownAttempts } from './known-rollouts.ts'
 
 const call = { prompt: [1, 9], ids: [2], logprobs: [-1] }

@@ -1,7 +1,6 @@
 import { trainingSettings } from '@osmosis/eval/analysis'
-import { expect, it } from 'vitest'
-
 import { defaultUpdate } from '@osmosis/train'
+import { expect, it } from 'vitest'
 
 it('the defaults of updates are those that reports leave out', () => {
   const standards = Object.values(trainingSettings).flatMap(({ of, option, standard }) =>

@@ -1,7 +1,4 @@
 import type { SequenceCall } from '@osmosis/protocol/trajectory'
-import { temporaryFolder } from '../../../test/kit/index.ts'
-import { describe, expect, it } from 'vitest'
-
 import {
   defaultUpdate,
   train,
@@ -11,6 +8,9 @@ import {
   type TrainResult,
   type UpdateSettings,
 } from '@osmosis/train'
+import { describe, expect, it } from 'vitest'
+
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts, type QuickRollout } from './quick-rollouts.ts'
 

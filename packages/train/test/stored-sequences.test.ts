@@ -2,10 +2,10 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSyn
 import path from 'node:path'
 
 import { openRun } from '@osmosis/eval'
-import { temporaryFolder } from '../../../test/kit/index.ts'
+import { train, type OpenRollouts, type TrainOptions } from '@osmosis/train'
 import { expect, it } from 'vitest'
 
-import { train, type OpenRollouts, type TrainOptions } from '@osmosis/train'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { knownRow, KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'
 

@@ -2,12 +2,6 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import type { PolicyModel } from '@osmosis/controller'
-import {
-  TinyPolicy,
-  type SavedTinyPolicy,
-  type WeighedCall,
-} from '../../../test/kit/trainers/index.ts'
-
 import type {
   BatchSequence,
   Learner,
@@ -15,6 +9,12 @@ import type {
   UpdateFigures,
   UpdateSettings,
 } from '@osmosis/train'
+
+import {
+  TinyPolicy,
+  type SavedTinyPolicy,
+  type WeighedCall,
+} from '../../../test/kit/trainers/index.ts'
 
 /** A learner of this process, whose policy has 720 weights. */
 export class TinyLearner implements Learner {

@@ -10,10 +10,10 @@ import path from 'node:path'
 
 import type { PolicyModel } from '@osmosis/controller'
 import { openRun, readTrainingJournal } from '@osmosis/eval'
-import { temporaryFolder } from '../../../test/kit/index.ts'
+import { train, type StepRecord, type TrainOptions } from '@osmosis/train'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 
-import { train, type StepRecord, type TrainOptions } from '@osmosis/train'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { doorRollouts, doors } from './doors.ts'
 import { KnownLearner } from './known-rollouts.ts'
 import { quickRollouts } from './quick-rollouts.ts'

@@ -1,7 +1,7 @@
+import type { TrainableSample } from '@osmosis/train'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
 
-import type { TrainableSample } from '@osmosis/train'
 import { rejectionBatch } from '../src/batch/training-batch.ts'
 
 /** An attempt with one answer of so many tokens. */

@@ -1,9 +1,9 @@
-import { temporaryFolder } from '../../../test/kit/index.ts'
+import { train } from '@osmosis/train'
 import { expect, it } from 'vitest'
 
-import { train } from '@osmosis/train'
-import { quickRollouts } from './quick-rollouts.ts'
+import { temporaryFolder } from '../../../test/kit/index.ts'
 import { knownRollouts, knownRow, KnownLearner, type KnownAttempts } from './known-rollouts.ts'
+import { quickRollouts } from './quick-rollouts.ts'
 
 const call = { prompt: [1, 9], ids: [2], logprobs: [-1] }
 

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { oneReward, type RewardRule, type ExecutionOutcome } from '@osmosis/server/execution'
 import { isJsonObject, wait } from '@osmosis/core/http'
 import { silentLogger, type Logger } from '@osmosis/server'
+import { oneReward, type RewardRule, type ExecutionOutcome } from '@osmosis/server/execution'
 import { RowGroups, rowOf, type RowGroupOptions, type TrainerRow } from '@osmosis/server/protocols'
 
 import { GatewayClaims } from './claimed-tasks.ts'

@@ -1,6 +1,6 @@
 import { OsmosisError } from '@osmosis/core'
-import type { ExecutionOutcome } from '@osmosis/server/execution'
 import { beginningOf, errorTextBytes } from '@osmosis/core/http'
+import type { ExecutionOutcome } from '@osmosis/server/execution'
 
 import type { TrainerRequest } from './trainer-client.ts'
 

@@ -1,6 +1,6 @@
 import type { OsmosisError } from '@osmosis/core'
-import type { ExecutionOutcome } from '@osmosis/server/execution'
 import type { RolloutRequest } from '@osmosis/protocol'
+import type { ExecutionOutcome } from '@osmosis/server/execution'
 
 /** One rollout that a trainer has assigned, until its outcome is delivered. */
 export interface TrainerTask {

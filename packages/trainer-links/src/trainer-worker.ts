@@ -1,9 +1,9 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import { wait } from '@osmosis/core/http'
-import { runToEnd, type ExecutionOutcome } from '@osmosis/server/execution'
 import type { ExecutionBackend } from '@osmosis/protocol'
-import { silentLogger, type Logger } from '@osmosis/server'
 import { SecretValues } from '@osmosis/protocol/http'
+import { silentLogger, type Logger } from '@osmosis/server'
+import { runToEnd, type ExecutionOutcome } from '@osmosis/server/execution'
 import { warnOfStepRewards } from '@osmosis/server/protocols'
 
 import type { TrainerLink, TrainerTask } from './trainer-link.ts'

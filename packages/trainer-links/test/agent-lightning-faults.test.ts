@@ -2,12 +2,12 @@ import type { ServerResponse } from 'node:http'
 
 import { describe, expect, test } from 'vitest'
 
+import { HttpPeer, type PeerRequest } from '../../../test/kit/index.ts'
 import type {
   TrainerFault,
   TrainerFaults,
   ReceivedTrainerRequest,
 } from '../../../test/kit/trainers/index.ts'
-import { HttpPeer, type PeerRequest } from '../../../test/kit/index.ts'
 import { apiKey, gateway, startWorker, trainedRewards } from './gateway-worker.ts'
 import { model, plannedAgent, row, type Plan } from './planned-agent.ts'
 

@@ -1,19 +1,19 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import type { RolloutGroup } from '@osmosis/core'
-import type {
-  FakeAgentLightning,
-  TrainerFault,
-  TrainerFaults,
-} from '../../../test/kit/trainers/index.ts'
 import type { AgentLightningOptions } from '@osmosis/trainer-links'
+import { describe, expect, test } from 'vitest'
+
 import {
   startPolicyEndpoint,
   startServerProcess,
   type TestServerProcess,
 } from '../../../test/kit/index.ts'
-import { describe, expect, test } from 'vitest'
-
+import type {
+  FakeAgentLightning,
+  TrainerFault,
+  TrainerFaults,
+} from '../../../test/kit/trainers/index.ts'
 import { apiKey, gateway, startWorker, trainedRewards } from './gateway-worker.ts'
 import { comparingAgent, model, plannedAgent, row } from './planned-agent.ts'
 

@@ -1,10 +1,4 @@
 import {
-  FakeAgentLightning,
-  type QueuedRollout,
-  type TrainerFaults,
-} from '../../../test/kit/trainers/index.ts'
-import { recordingLogger, type LogLine } from '../../../test/kit/index.ts'
-import {
   agentLightning,
   runTrainerWorker,
   type AgentLightningOptions,
@@ -12,6 +6,12 @@ import {
 } from '@osmosis/trainer-links'
 import { onTestFinished } from 'vitest'
 
+import { recordingLogger, type LogLine } from '../../../test/kit/index.ts'
+import {
+  FakeAgentLightning,
+  type QueuedRollout,
+  type TrainerFaults,
+} from '../../../test/kit/trainers/index.ts'
 import { model, type PlannedAgent } from './planned-agent.ts'
 
 /** The key of every gateway in these tests. */

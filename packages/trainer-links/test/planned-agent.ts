@@ -10,10 +10,11 @@ import {
   type AgentWorkflowContext,
   type GraderContext,
 } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/server/execution'
 import type { ChatMessage } from '@osmosis/core/policy'
-import type { FakeModel } from '../../../test/kit/trainers/index.ts'
+import { LocalBackend } from '@osmosis/server/execution'
+
 import { tokenAnswer } from '../../../test/kit/index.ts'
+import type { FakeModel } from '../../../test/kit/trainers/index.ts'
 
 /** What an agent does with a row, as the row says. */
 export interface Plan {

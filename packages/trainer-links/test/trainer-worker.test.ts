@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { runTrainerWorker, type TrainerLink } from '@osmosis/trainer-links'
-import { recordingLogger, type LogLine } from '../../../test/kit/index.ts'
-import { RecordedSpans } from '../../../test/kit/recorded-spans.ts'
 import { expect, test } from 'vitest'
 
+import { recordingLogger, type LogLine } from '../../../test/kit/index.ts'
+import { RecordedSpans } from '../../../test/kit/recorded-spans.ts'
 import { gateway, startWorker } from './gateway-worker.ts'
 import { model, plannedAgent, row } from './planned-agent.ts'
 

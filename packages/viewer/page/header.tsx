@@ -1,15 +1,15 @@
+import { formatCount, formatQuantity } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 
 import type { RunProgress } from '../src/wire.ts'
-import { formatCount, formatQuantity } from '@osmosis/eval/analysis'
+import { useKeys } from './keys.ts'
 import { comparisonHref, type Go, hrefOf, type Route } from './route.ts'
 import type { DisplayedRun, RunState } from './run/use-run.ts'
 import { useIsLive } from './source/connection.tsx'
 import type { Source } from './source/source.ts'
-import type { Theme, ThemeControl } from './theme.ts'
-import { useKeys } from './keys.ts'
 import { CopyButton } from './text/block.tsx'
+import type { Theme, ThemeControl } from './theme.ts'
 
 interface HeaderProps {
   readonly source: Source

@@ -1,10 +1,10 @@
-import { render } from 'preact'
 import { transcriptContains } from '@osmosis/eval/analysis'
+import { render } from 'preact'
 
+import type { EmbeddedReport, ItemName, Packed, TranscriptAnswer } from '../src/wire.ts'
 import { App } from './app.tsx'
 import { liveSource } from './source/live-source.ts'
 import type { Source } from './source/source.ts'
-import type { EmbeddedReport, ItemName, Packed, TranscriptAnswer } from '../src/wire.ts'
 
 const root = document.querySelector('#app')
 if (root !== null) render(<App source={openSource()} />, root)

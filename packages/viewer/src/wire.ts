@@ -1,5 +1,5 @@
-import type { Trajectory } from '@osmosis/protocol/trajectory'
 import type { ItemEvent, RunDocument, RunNote, TrainingRecord } from '@osmosis/eval/analysis'
+import type { Trajectory } from '@osmosis/protocol/trajectory'
 
 /** The progress of a run. */
 export interface RunProgress {

@@ -1,11 +1,11 @@
 import { appendFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 
-import { journalEvents, journalLine } from '../../../test/kit/index.ts'
-import { expect } from 'vitest'
 import { openRunFolder } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
+import { expect } from 'vitest'
 
+import { journalEvents, journalLine } from '../../../test/kit/index.ts'
 import { violations, withBrowser } from './browser.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import {

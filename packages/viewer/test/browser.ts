@@ -1,7 +1,7 @@
-import { onlyIf, refuseWhereAllIsInstalled } from '../../../test/kit/index.ts'
 import axe from 'axe-core'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 
+import { onlyIf, refuseWhereAllIsInstalled } from '../../../test/kit/index.ts'
 import { chromiumProgram, launchChromium } from './chromium.ts'
 import { emulateMedia, firefoxProgram, launchFirefox } from './firefox.ts'
 

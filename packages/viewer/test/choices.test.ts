@@ -4,8 +4,8 @@ import { pathToFileURL } from 'node:url'
 
 import { openRun } from '@osmosis/eval'
 import { exportReport } from '@osmosis/viewer'
-import { expect } from 'vitest'
 import type { Page } from 'playwright-core'
+import { expect } from 'vitest'
 
 import { withBrowser } from './browser.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'

@@ -1,14 +1,14 @@
 // @module-tag slow
-import { pathToFileURL } from 'node:url'
 import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 
 import { openRun } from '@osmosis/eval'
 import { exportReport } from '@osmosis/viewer'
 import { expect } from 'vitest'
 
+import { withBrowser } from './browser.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import { rewriteEvents } from './synthetic/planted-runs.ts'
-import { withBrowser } from './browser.ts'
 import { filter, go, lines, reader, ViewerInBrowser } from './viewer-in-browser.ts'
 
 const { describe, it } = withBrowser

@@ -2,11 +2,11 @@ import { appendFileSync, globSync, readFileSync, rmSync, writeFileSync } from 'n
 import path from 'node:path'
 
 import { openRun } from '@osmosis/eval'
-import { journalEvents } from '../../../test/kit/index.ts'
 import { startViewer } from '@osmosis/viewer'
 import type { Locator, Page } from 'playwright-core'
 import { expect } from 'vitest'
 
+import { journalEvents } from '../../../test/kit/index.ts'
 import { violations, withBrowser } from './browser.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import { rewriteEvents, writePlantedRun, writeSpeakingRun } from './synthetic/planted-runs.ts'

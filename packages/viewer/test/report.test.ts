@@ -9,6 +9,7 @@ import { exportReport } from '@osmosis/viewer'
 import { expect } from 'vitest'
 
 import { journalEvents } from '../../../test/kit/index.ts'
+import { withBrowser } from './browser.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import {
   hostileText,
@@ -17,7 +18,6 @@ import {
   writeHostileRun,
   writePlantedRun,
 } from './synthetic/planted-runs.ts'
-import { withBrowser } from './browser.ts'
 import { filter, go, lines, press, reader, ViewerInBrowser } from './viewer-in-browser.ts'
 
 const { describe, it } = withBrowser

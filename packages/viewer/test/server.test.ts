@@ -1,15 +1,15 @@
-import { createHash } from 'node:crypto'
 import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { appendFileSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import { lockRun, openRunFolder } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
-import { journalEvents, journalLine, temporaryFolder } from '../../../test/kit/index.ts'
 import { startViewer, type Viewer } from '@osmosis/viewer'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
+import { journalEvents, journalLine, temporaryFolder } from '../../../test/kit/index.ts'
 import type { RunAnswer, RunListing, TranscriptAnswer } from '../src/wire.ts'
 import { writeAirlineRun } from './synthetic/airline-run.ts'
 import { tokenOf, ViewerClient } from './viewer-client.ts'

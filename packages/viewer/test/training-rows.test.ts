@@ -2,10 +2,10 @@ import { appendFileSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
 import type { ItemEvent, RowHistory, TrainingRecord } from '@osmosis/eval/analysis'
-import { journalEvents, journalLine, temporaryFolder } from '../../../test/kit/index.ts'
 import { startViewer } from '@osmosis/viewer'
 import { expect, it, onTestFinished } from 'vitest'
 
+import { journalEvents, journalLine, temporaryFolder } from '../../../test/kit/index.ts'
 import { writeTraining } from './synthetic/training.ts'
 import { ViewerClient } from './viewer-client.ts'
 

@@ -1,6 +1,7 @@
 import { type Reply, startPolicyServer } from '@osmosis/testing'
-import { expectEqual, expectRequests, eventually } from './expectations.ts'
+
 import type { BackendCase, BackendRule } from './backend-rules.ts'
+import { expectEqual, expectRequests, eventually } from './expectations.ts'
 import { executeScripted, type ReadOutcomes, withoutPlace } from './scripted-rollout.ts'
 
 /** Slots, queues and the states of rollouts. */

@@ -1,8 +1,8 @@
 import { OsmosisError } from '@osmosis/core'
-
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { expectEqual, expectRequests, eventually } from './expectations.ts'
+
 import type { BackendCase, BackendRule } from './backend-rules.ts'
+import { expectEqual, expectRequests, eventually } from './expectations.ts'
 import { expectFailure, executeScripted } from './scripted-rollout.ts'
 
 const lateWorkflow = /^workflow exceeded its 0\.1s deadline( \(\d+\.\ds of it spent queued\))?$/

@@ -1,8 +1,8 @@
 import { isOsmosisError, OsmosisError } from '@osmosis/core'
-
-import { expectEqual, expectMatch, expectRequests, expectThat } from './expectations.ts'
 import { startPolicyServer } from '@osmosis/testing'
+
 import type { BackendCase, BackendRule } from './backend-rules.ts'
+import { expectEqual, expectMatch, expectRequests, expectThat } from './expectations.ts'
 import { expectFailure, executeScripted, type ScriptedRequest } from './scripted-rollout.ts'
 
 /** How rollouts end. */

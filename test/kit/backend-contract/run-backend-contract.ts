@@ -7,9 +7,9 @@ import {
   type BackendUnderTest,
   type ClosableBackend,
 } from './backend-rules.ts'
+import { concurrencyCases } from './concurrency-cases.ts'
 import type { ContractEntrypoint } from './contract-entrypoints.ts'
 import { endingCases } from './ending-cases.ts'
-import { concurrencyCases } from './concurrency-cases.ts'
 import { outcomeCases } from './outcome-cases.ts'
 import { sampleCases } from './sample-cases.ts'
 

@@ -1,15 +1,15 @@
 import { toTelemetryJson } from '@osmosis/protocol/http'
-
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { expectEqual, expectThat } from './expectations.ts'
+
 import type { BackendCase, BackendRule } from './backend-rules.ts'
+import { richSample } from './contract-scripts.ts'
+import { expectEqual, expectThat } from './expectations.ts'
 import {
   expectFailure,
   executeScripted,
   type ScriptedRequest,
   withoutPlace,
 } from './scripted-rollout.ts'
-import { richSample } from './contract-scripts.ts'
 
 /** The samples of rollouts. */
 export const sampleCases = {

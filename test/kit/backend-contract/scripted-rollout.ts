@@ -14,8 +14,8 @@ import {
   type WorkflowOutcome,
 } from '@osmosis/protocol'
 
-import { expectEqual, expectMatch, expectThat } from './expectations.ts'
 import type { graderScripts, workflowScripts } from './contract-scripts.ts'
+import { expectEqual, expectMatch, expectThat } from './expectations.ts'
 
 /** The scripts of a rollout and fields of its request. */
 export type ScriptedRequest = Partial<RolloutRequest> & {

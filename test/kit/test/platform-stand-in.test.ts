@@ -1,5 +1,6 @@
-import { PlatformStandIn } from '../index.ts'
 import { expect, it } from 'vitest'
+
+import { PlatformStandIn } from '../index.ts'
 
 const headers = { authorization: 'Bearer standing-token', 'x-osmosis-git': 'acme/lab' }
 

@@ -1,6 +1,6 @@
-import { boundedText } from '@osmosis/protocol/http'
 import { createTransport, wait, type Transport } from '@osmosis/core/http'
 import type { ChatCompletion, ChatCompletionRequest } from '@osmosis/core/policy'
+import { boundedText } from '@osmosis/protocol/http'
 import type { RunResponseBody } from '@osmosis/protocol/wire'
 
 import { recordedTokens, type FakeModel, type TrainedCall } from './trained-call.ts'

@@ -1,5 +1,5 @@
-import type { TrainedCall } from './trained-call.ts'
 import type { TinyPolicy, UpdateOptions } from './tiny-policy.ts'
+import type { TrainedCall } from './trained-call.ts'
 
 /**
  * Updates a tiny policy from what a trainer has recorded: answers of rollouts that were better than their group

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 
-import { answerOf } from '@osmosis/controller/answers'
 import type { PolicyModel, PolicyRequest } from '@osmosis/controller'
+import { answerOf } from '@osmosis/controller/answers'
 import type { ChatCompletion, ChatCompletionRequest, ChatMessage } from '@osmosis/core/policy'
 
 import type { TrainedCall } from './trained-call.ts'

@@ -2,9 +2,9 @@ import path from 'node:path'
 
 import { createSdkMcpServer, query, tool } from '@anthropic-ai/claude-agent-sdk'
 import { AgentWorkflow, definePolicyFaults, requireRolloutContext } from '@osmosis/core'
-import { createPolicyProxy } from '@osmosis/proxy'
 import type { AgentWorkflowContext } from '@osmosis/core'
 import { spawnInGroup } from '@osmosis/core/sandbox'
+import { createPolicyProxy } from '@osmosis/proxy'
 import { z } from 'zod'
 
 const multiply = tool(

@@ -2,8 +2,8 @@ import path from 'node:path'
 
 import { Codex } from '@openai/codex-sdk'
 import { AgentWorkflow, requireRolloutContext } from '@osmosis/core'
-import { createPolicyProxy } from '@osmosis/proxy'
 import type { AgentWorkflowContext } from '@osmosis/core'
+import { createPolicyProxy } from '@osmosis/proxy'
 
 const here = import.meta.dirname
 

@@ -1,4 +1,3 @@
-import { ConcurrencyLimiter } from '@osmosis/server/execution'
 import { errorMessage, isOsmosisError, type PromptMessage } from '@osmosis/core'
 import {
   isAboutKey,
@@ -15,8 +14,10 @@ import { isRetryableStatus } from '@osmosis/core/policy'
 import type { RolloutTrace } from '@osmosis/core/tracing'
 import { boundedBytes } from '@osmosis/protocol/http'
 import type { LoopChatRequestBody } from '@osmosis/protocol/wire'
+import { ConcurrencyLimiter } from '@osmosis/server/execution'
 import type { CountedCall } from '@osmosis/server/protocols'
 
+import type { CompletionParams } from '../rollout-agent-loop.ts'
 import {
   OsmosisRolloutError,
   OsmosisServerError,
@@ -24,7 +25,6 @@ import {
   OsmosisTransportError,
   OsmosisValidationError,
 } from '../rollout-errors.ts'
-import type { CompletionParams } from '../rollout-agent-loop.ts'
 import { assertMessages } from '../rollout-result.ts'
 import type { RolloutClientSettings } from '../rollout-settings.ts'
 import { toSentParameters, type SentParameters } from './chat-parameters.ts'

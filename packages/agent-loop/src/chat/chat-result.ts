@@ -1,5 +1,5 @@
-import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
 import { isJsonObject, parseJson } from '@osmosis/core/http'
+import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
 
 import { OsmosisValidationError } from '../rollout-errors.ts'
 import { fieldsOf } from './message-fields.ts'

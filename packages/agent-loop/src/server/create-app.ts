@@ -1,6 +1,5 @@
 import { OsmosisError, type EgressOptions, type PromptMessage } from '@osmosis/core'
 import { type EgressPolicy, isJsonObject } from '@osmosis/core/http'
-import { ConcurrencyLimiter } from '@osmosis/server/execution'
 import {
   loopInitResponseSchema,
   type LoopInitRequestBody,
@@ -13,6 +12,7 @@ import type {
   ServerShell,
   ServerShellOptions,
 } from '@osmosis/server'
+import { ConcurrencyLimiter } from '@osmosis/server/execution'
 import {
   Admission,
   createServerShell,

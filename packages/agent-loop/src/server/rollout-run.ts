@@ -1,7 +1,6 @@
 import { errorCategory, errorMessage, OsmosisError } from '@osmosis/core'
 import { startTimer, type TraceHeaders } from '@osmosis/core/http'
 import { beginRolloutTrace, type RolloutTrace } from '@osmosis/core/tracing'
-import { type ConcurrencyLimiter, thrownBy, UserCode } from '@osmosis/server/execution'
 import type { RolloutFailure } from '@osmosis/protocol'
 import type {
   RolloutStatus,
@@ -9,6 +8,7 @@ import type {
   LoopCompletedBody,
   RolloutMetrics,
 } from '@osmosis/protocol/wire'
+import { type ConcurrencyLimiter, thrownBy, UserCode } from '@osmosis/server/execution'
 import type {
   Callback,
   OwnershipLog,

@@ -1,5 +1,5 @@
-import { ConcurrencyLimiter } from '@osmosis/server/execution'
 import { activeTrace } from '@osmosis/core/tracing'
+import { ConcurrencyLimiter } from '@osmosis/server/execution'
 
 import { namesOfCall } from './tool-call-info.ts'
 import { isToolErrorResult } from './tool-results.ts'

@@ -1,5 +1,5 @@
-import { isJsonObject } from '@osmosis/core/http'
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { isJsonObject } from '@osmosis/core/http'
 
 import { fieldsOf } from '../chat/message-fields.ts'
 

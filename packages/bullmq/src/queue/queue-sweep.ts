@@ -3,12 +3,12 @@ import { isEnded, lossError, type RolloutRequest } from '@osmosis/protocol'
 import type { Redis } from 'ioredis'
 
 import { isUnavailable } from '../connection/queue-retries.ts'
+import { settledAfterMs, type QueuedExecutions } from '../records/queued-executions.ts'
 import { deliveryScripts } from '../records/record-scripts.ts'
-import { undeliveredMs } from '../records/script-library.ts'
 import type { RolloutRecord } from '../records/rollout-record.ts'
 import type { RolloutRecords } from '../records/rollout-records.ts'
+import { undeliveredMs } from '../records/script-library.ts'
 import type { RecordFields } from '../records/stored-outcomes.ts'
-import { settledAfterMs, type QueuedExecutions } from '../records/queued-executions.ts'
 
 /** Time between two sweeps of all servers and workers together. Milliseconds. */
 const everyMs = 1_000

@@ -1,11 +1,13 @@
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import type { CancelDisposition } from '@osmosis/protocol/wire'
-import type { RolloutSelector } from '@osmosis/protocol'
 import { startTimer } from '@osmosis/core/http'
+import type { RolloutSelector } from '@osmosis/protocol'
+import type { CancelDisposition } from '@osmosis/protocol/wire'
 import { Queue, type JobsOptions } from 'bullmq'
 import type { Redis } from 'ioredis'
 
 import { QueueConnection, type QueueConnectionOptions } from '../connection/queue-connection.ts'
+import { LeaseRecords } from '../records/lease-records.ts'
+import { QueuedExecutions } from '../records/queued-executions.ts'
 import {
   storedCode,
   type QueueAcceptance,
@@ -13,9 +15,7 @@ import {
   type RolloutEntry,
   type RolloutRecord,
 } from '../records/rollout-record.ts'
-import { LeaseRecords } from '../records/lease-records.ts'
 import { RolloutRecords } from '../records/rollout-records.ts'
-import { QueuedExecutions } from '../records/queued-executions.ts'
 import {
   again,
   DeliveryJobs,

@@ -1,5 +1,4 @@
 import type { OsmosisError } from '@osmosis/core'
-import type { CancelDisposition } from '@osmosis/protocol/wire'
 import {
   type SamplesById,
   type GradingOutcome,
@@ -12,7 +11,7 @@ import {
   type LossReason,
   type RolloutState,
 } from '@osmosis/protocol'
-import { toFailure } from '@osmosis/server/execution'
+import type { CancelDisposition } from '@osmosis/protocol/wire'
 import {
   receiveError,
   sendError,
@@ -20,9 +19,10 @@ import {
   sendWorkflow,
   type SentError,
 } from '@osmosis/server/child'
+import { toFailure } from '@osmosis/server/execution'
 
-import { shownCode, storedCode } from './rollout-record.ts'
 import { runScripts } from './record-scripts.ts'
+import { shownCode, storedCode } from './rollout-record.ts'
 import type { RolloutRecords } from './rollout-records.ts'
 import {
   packSamples,

@@ -1,5 +1,5 @@
-import type { CancelDisposition } from '@osmosis/protocol/wire'
 import type { LifecycleState, RolloutRequest } from '@osmosis/protocol'
+import type { CancelDisposition } from '@osmosis/protocol/wire'
 
 /** How the results of a rollout are delivered. */
 type RolloutKind = 'callbacks' | 'lease'

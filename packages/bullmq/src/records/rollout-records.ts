@@ -3,9 +3,7 @@ import type { Redis } from 'ioredis'
 
 import type { QueueConnection } from '../connection/queue-connection.ts'
 import { Replication } from '../connection/replication.ts'
-import { RecordFields } from './stored-outcomes.ts'
 import { deliveryScripts } from './record-scripts.ts'
-import { KnownScripts, type RecordScript, type ScriptValue } from './script-library.ts'
 import {
   readRecord,
   recordFields,
@@ -16,6 +14,8 @@ import {
   type RolloutRecord,
   type DeliveryKind,
 } from './rollout-record.ts'
+import { KnownScripts, type RecordScript, type ScriptValue } from './script-library.ts'
+import { RecordFields } from './stored-outcomes.ts'
 
 /** How long a record may be without a job before its acceptance counts as unanswered. Milliseconds. */
 const jobless = 120_000

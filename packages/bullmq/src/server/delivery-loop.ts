@@ -1,10 +1,10 @@
+import { inTrace } from '@osmosis/core/http'
 import {
   isEnded,
   type RolloutReport,
   type RolloutRequest,
   type SamplesById,
 } from '@osmosis/protocol'
-import { inTrace } from '@osmosis/core/http'
 import {
   countModelCalls,
   deliverCompletion,
@@ -20,10 +20,10 @@ import {
 } from '@osmosis/server/protocols'
 
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
-import type { RolloutRecords } from '../records/rollout-records.ts'
 import type { DeliveryKind, RolloutRecord } from '../records/rollout-record.ts'
-import { QueuedCallbacks } from './queued-callbacks.ts'
+import type { RolloutRecords } from '../records/rollout-records.ts'
 import type { QueuedDelivery } from './queue-admission.ts'
+import { QueuedCallbacks } from './queued-callbacks.ts'
 
 /** The request of a rollout without documents. */
 const unwritten = { initialMessages: [], label: null, metadata: null }

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import type { RolloutRequest } from '@osmosis/protocol'
 import type { TraceHeaders } from '@osmosis/core/http'
+import type { RolloutRequest } from '@osmosis/protocol'
+import type { Logger } from '@osmosis/server'
 import {
   AdmittedIds,
   digestOf,
@@ -16,7 +17,6 @@ import {
   type LeaseSettings,
   type RolloutAdmission,
 } from '@osmosis/server/protocols'
-import type { Logger } from '@osmosis/server'
 
 import { isUnavailable, refusalWord, retryUntil } from '../connection/queue-retries.ts'
 import type { RolloutQueue } from '../queue/rollout-queue.ts'

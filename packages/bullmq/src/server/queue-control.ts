@@ -1,5 +1,5 @@
-import type { CancelDisposition } from '@osmosis/protocol/wire'
 import { isEnded, type RolloutSelector, type RolloutState } from '@osmosis/protocol'
+import type { CancelDisposition } from '@osmosis/protocol/wire'
 import type {
   RolloutControl,
   RolloutCounts,
@@ -9,8 +9,8 @@ import type {
 
 import type { QueueCounts, RolloutQueue } from '../queue/rollout-queue.ts'
 import type { QueueWorker } from '../queue/worker-heartbeats.ts'
-import type { LeaseKeeper } from './queue-leases.ts'
 import { reached, type QueuedDelivery, type QueueAdmission } from './queue-admission.ts'
+import type { LeaseKeeper } from './queue-leases.ts'
 
 /** Dependencies of a queue control. */
 export interface ControlParts {

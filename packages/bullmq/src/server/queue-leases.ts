@@ -4,6 +4,7 @@ import { OsmosisError } from '@osmosis/core'
 import { startTimer } from '@osmosis/core/http'
 import { isEnded } from '@osmosis/protocol'
 import type { LeasedResultBody } from '@osmosis/protocol/wire'
+import type { Logger } from '@osmosis/server'
 import {
   digestOfToken,
   HttpRefusal,
@@ -12,11 +13,10 @@ import {
   toLeasedEnd,
   type LeaseSettings,
 } from '@osmosis/server/protocols'
-import type { Logger } from '@osmosis/server'
 
+import { retryUntil } from '../connection/queue-retries.ts'
 import type { RolloutQueue } from '../queue/rollout-queue.ts'
 import type { RolloutRecord } from '../records/rollout-record.ts'
-import { retryUntil } from '../connection/queue-retries.ts'
 import { reached } from './queue-admission.ts'
 
 /** Dependencies of lease results. */

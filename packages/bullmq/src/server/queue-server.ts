@@ -15,10 +15,10 @@ import {
 
 import { logReplication, logTroubles } from '../queue/queue-troubles.ts'
 import { RolloutQueue, type OpenQueue } from '../queue/rollout-queue.ts'
-import { QueueControl, showQueue } from './queue-control.ts'
-import { QueueAdmission } from './queue-admission.ts'
-import { LeaseKeeper, QueueResults } from './queue-leases.ts'
 import { DeliveryLoop } from './delivery-loop.ts'
+import { QueueAdmission } from './queue-admission.ts'
+import { QueueControl, showQueue } from './queue-control.ts'
+import { LeaseKeeper, QueueResults } from './queue-leases.ts'
 
 /** Options of {@link createQueueServer}. */
 export interface QueueServerOptions extends Omit<ServerShellOptions, 'outboxDir'> {

@@ -22,12 +22,12 @@ import {
 import { logReplication, logTroubles } from '../queue/queue-troubles.ts'
 import { RolloutQueue } from '../queue/rollout-queue.ts'
 import { removeHeartbeat, writeHeartbeat } from '../queue/worker-heartbeats.ts'
-import { RolloutRecords } from '../records/rollout-records.ts'
 import {
   QueuedExecutions,
   type QueuedExecution,
   type TakeAnswer,
 } from '../records/queued-executions.ts'
+import { RolloutRecords } from '../records/rollout-records.ts'
 import { ModelCallSlots } from './model-call-slots.ts'
 import { WorkerExecution, WorkerExecutions, type WorkerExecutionParts } from './worker-execution.ts'
 

@@ -9,6 +9,7 @@ import type {
 } from '@osmosis/protocol'
 import { toFailure } from '@osmosis/server/execution'
 
+import { retryFor } from '../connection/queue-retries.ts'
 import type {
   QueuedExecutions,
   QueuedExecution,
@@ -17,7 +18,6 @@ import type {
   TakeAnswer,
   Tries,
 } from '../records/queued-executions.ts'
-import { retryFor } from '../connection/queue-retries.ts'
 
 /** Parts that all executions of a worker share. */
 export interface WorkerExecutionParts {

@@ -1,7 +1,8 @@
 import { startRolloutWorker } from '@osmosis/bullmq'
-import { LocalBackend } from '@osmosis/server/execution'
 import { silentLogger } from '@osmosis/server'
+import { LocalBackend } from '@osmosis/server/execution'
 import { ownProcess } from '@osmosis/server/protocols'
+
 import {
   outcomeEntrypoints,
   type OutcomeEntrypoint,

@@ -4,6 +4,8 @@ import path from 'node:path'
 
 import { createQueueServer, openQueue } from '@osmosis/bullmq'
 import { serve } from '@osmosis/server'
+import { afterAll, expect } from 'vitest'
+
 import {
   FakeController,
   post,
@@ -17,7 +19,6 @@ import {
   outcomeCases,
   type OutcomeCase,
 } from '../../../../test/kit/outcomes/index.ts'
-import { afterAll, expect } from 'vitest'
 
 const { describe, it } = withPrograms('redis-server')
 

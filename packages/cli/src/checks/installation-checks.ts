@@ -7,9 +7,9 @@ import path from 'node:path'
 import { errorMessage } from '@osmosis/core'
 import { readServerEnvironment } from '@osmosis/server'
 
+import { loadModule } from '../inputs/load-module.ts'
 import { fail, ok, warn, type CheckFinding } from './finding.ts'
 import { page } from './pages.ts'
-import { loadModule } from '../inputs/load-module.ts'
 
 interface Manifest {
   readonly name?: string

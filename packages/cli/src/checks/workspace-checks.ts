@@ -12,11 +12,11 @@ import {
 } from '@osmosis/eval'
 
 import { closing } from '../command/process.ts'
+import { openPolicy, policyChoice, type ChosenPolicy } from '../inputs/choose-policy.ts'
 import { changeFor } from './failure-advice.ts'
 import { fail, ok, type CheckFinding, warn } from './finding.ts'
 import { page } from './pages.ts'
 import { placeInMessage, placeOfProblem } from './place.ts'
-import { openPolicy, policyChoice, type ChosenPolicy } from '../inputs/choose-policy.ts'
 
 /** A config of a workspace. */
 export interface ConfigFile {

@@ -3,8 +3,8 @@ import { causes, errorMessage, isOsmosisError, type OsmosisErrorCode } from '@os
 import type { RowCheck } from '@osmosis/eval'
 import type { WorkerEntrypoint } from '@osmosis/server/child'
 
-import { hasSchema, rowCheckOf } from './served-workflow.ts'
 import { loadEntrypoint, type LoadedEntrypoint } from '../inputs/load-entrypoint.ts'
+import { hasSchema, rowCheckOf } from './served-workflow.ts'
 
 /** What a process reports about the entrypoint that it has loaded. */
 export type EntrypointReport =

@@ -1,7 +1,7 @@
 import type { EgressOptions } from '@osmosis/core'
 
-import { invalid } from '../command/wrong-use.ts'
 import type { ProcessFlags } from '../command/flags.ts'
+import { invalid } from '../command/wrong-use.ts'
 
 /** How a command runs an entrypoint, by the flags that `serve` and `worker` share. */
 export interface RunnerPlan {

@@ -1,12 +1,12 @@
 import { availableParallelism } from 'node:os'
 
-import { LocalBackend, withStages, type Entrypoint } from '@osmosis/server/execution'
-import type { ExecutionBackend } from '@osmosis/protocol'
 import { rowProblems, type RowSchemas } from '@osmosis/core'
 import { groupSettings, isGroupGraderClass, overrideConfig } from '@osmosis/core/workflow'
 import type { RowCheck } from '@osmosis/eval'
+import type { ExecutionBackend } from '@osmosis/protocol'
 import { readServerEnvironment, type Logger } from '@osmosis/server'
 import { createWorkerPool, moduleIn } from '@osmosis/server/child'
+import { LocalBackend, withStages, type Entrypoint } from '@osmosis/server/execution'
 
 import { displayPath, environment, redaction, workingFolder } from '../command/command-context.ts'
 import type { LoadedWorkflow } from '../inputs/load-entrypoint.ts'

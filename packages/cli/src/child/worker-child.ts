@@ -1,12 +1,12 @@
-import { invalid } from '../command/wrong-use.ts'
 import type { RowCheck } from '@osmosis/eval'
 import { runWorker } from '@osmosis/server/child'
 
-import { breakUpCommands } from '../command/github-commands.ts'
 import { environment } from '../command/command-context.ts'
+import { breakUpCommands } from '../command/github-commands.ts'
+import { takeOrder } from '../command/process.ts'
+import { invalid } from '../command/wrong-use.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
 import { backendOptions, factsOf, rowCheckOf, type WorkerArguments } from './served-workflow.ts'
-import { takeOrder } from '../command/process.ts'
 
 // Started by `workflowInWorkers`, once for each worker.
 breakUpCommands(environment())

@@ -1,4 +1,3 @@
-import { invalid } from './wrong-use.ts'
 import { readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -15,6 +14,7 @@ import {
   displayPath,
   standardInput,
 } from './command-context.ts'
+import { invalid } from './wrong-use.ts'
 
 /**
  * The environment of a command: its variables, and as defaults those of the file that

@@ -8,7 +8,6 @@ import { setFlagsFromString } from 'node:v8'
 import { OsmosisError, errorMessage } from '@osmosis/core'
 import { endWhenBlocked } from '@osmosis/server/execution'
 
-import { interruptedExitCode } from './exit-codes.ts'
 import {
   endSignal,
   printError,
@@ -16,6 +15,7 @@ import {
   environment,
   workingFolder,
 } from './command-context.ts'
+import { interruptedExitCode } from './exit-codes.ts'
 import { printMessage, shortLine } from './terminal-text.ts'
 
 /**

@@ -6,9 +6,9 @@ import type { Command } from '@commander-js/extra-typings'
 import { errorMessage } from '@osmosis/core'
 
 import type { CheckFinding } from '../checks/finding.ts'
-import { endpointUrl, example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
 import { resolvePath, printJson, printOut, workingFolder } from '../command/command-context.ts'
 import { completeEnvironment } from '../command/environment.ts'
+import { endpointUrl, example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
 import { invalid, refuseOneOf } from '../command/wrong-use.ts'
 import { howToStart, nearestPackage, nearestWith } from '../inputs/nearest-project.ts'
 

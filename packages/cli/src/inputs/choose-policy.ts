@@ -1,4 +1,3 @@
-import { invalid, invalidEntrypoint } from '../command/wrong-use.ts'
 import { upstreamPolicy, type PolicyModel } from '@osmosis/controller'
 import {
   findWorkspaceRoot,
@@ -8,9 +7,10 @@ import {
 } from '@osmosis/eval'
 import { providerModel, providerOf } from '@osmosis/models'
 
-import { loadModule, moduleFile } from './load-module.ts'
-import type { PolicyFlags } from '../command/flags.ts'
 import { hideKeys, hideSecrets, resolvePath, workingFolder } from '../command/command-context.ts'
+import type { PolicyFlags } from '../command/flags.ts'
+import { invalid, invalidEntrypoint } from '../command/wrong-use.ts'
+import { loadModule, moduleFile } from './load-module.ts'
 
 /** The selected policy: a module that exports one, or a model of an endpoint or a provider. */
 export type PolicyChoice =

@@ -10,9 +10,9 @@ import {
 import { errorMessage } from '@osmosis/core'
 import { discoverEntrypoint, type Entrypoint } from '@osmosis/server/execution'
 
+import { printMessage } from '../command/terminal-text.ts'
 import { invalid, invalidEntrypoint } from '../command/wrong-use.ts'
 import { loadExports, namedExport, splitSpec, type LoadedExports } from './load-module.ts'
-import { printMessage } from '../command/terminal-text.ts'
 
 /** What a module exports to be served, and its path for messages. */
 export type LoadedEntrypoint = { readonly file: string } & (

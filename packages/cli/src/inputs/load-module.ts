@@ -1,13 +1,13 @@
 import { readFileSync, statSync } from 'node:fs'
 import { createRequire, registerHooks, setSourceMapsSupport, type LoadHookSync } from 'node:module'
-import { pathToFileURL } from 'node:url'
 import path from 'node:path'
+import { pathToFileURL } from 'node:url'
 
 import { errorMessage } from '@osmosis/core'
 
-import { invalidEntrypoint } from '../command/wrong-use.ts'
 import { workingFolder, resolvePath } from '../command/command-context.ts'
 import { readEnvironment } from '../command/environment.ts'
+import { invalidEntrypoint } from '../command/wrong-use.ts'
 
 /** Splits a name like `server.ts:agentLoop` at its last colon; `name` is undefined when no export is named. */
 export function splitSpec(spec: string): { file: string; name: string | undefined } {

@@ -22,7 +22,6 @@ import {
   type Framework,
 } from '@osmosis/create'
 
-import { example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
 import {
   resolvePath,
   isInteractive,
@@ -30,9 +29,10 @@ import {
   workingFolder,
 } from '../command/command-context.ts'
 import { readEnvironment } from '../command/environment.ts'
-import { onlyFramework } from '../inputs/nearest-project.ts'
-import { printMessage } from '../command/terminal-text.ts'
+import { example, groups, type FlagsOf, type SetExitCode } from '../command/flags.ts'
 import { continued, quoted } from '../command/output/shown-command.ts'
+import { printMessage } from '../command/terminal-text.ts'
+import { onlyFramework } from '../inputs/nearest-project.ts'
 
 function declareInit(rollouts: Command) {
   return rollouts

@@ -1,4 +1,3 @@
-import { invalid } from '../command/wrong-use.ts'
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
 
 import { errorMessage } from '@osmosis/core'
@@ -14,7 +13,7 @@ import {
   type ServableApp,
 } from '@osmosis/server'
 
-import type { LogFlags } from '../command/flags.ts'
+import type { EntrypointFacts, ServedEntrypoint } from '../child/served-workflow.ts'
 import {
   endSignal,
   resolvePath,
@@ -22,7 +21,8 @@ import {
   printOut,
   standardError,
 } from '../command/command-context.ts'
-import type { EntrypointFacts, ServedEntrypoint } from '../child/served-workflow.ts'
+import type { LogFlags } from '../command/flags.ts'
+import { invalid } from '../command/wrong-use.ts'
 import type { KeyPlan, ServePlan } from './serve-plan.ts'
 
 /**

@@ -12,11 +12,11 @@ import { errorMessage } from '@osmosis/core'
 import type { RowCheck } from '@osmosis/eval'
 import { readServerEnvironment } from '@osmosis/server'
 
+import type { EntrypointFacts, ServedEntrypoint } from '../child/served-workflow.ts'
 import { environment, displayPath, printOut } from '../command/command-context.ts'
 import { checkAgentLoop, type LoadedAgentLoop } from '../inputs/load-entrypoint.ts'
 import { acceptedKeys, commandLogger, openPort } from './listen.ts'
 import { assertServable, type ServePlan } from './serve-plan.ts'
-import type { EntrypointFacts, ServedEntrypoint } from '../child/served-workflow.ts'
 
 const defaultPort = 9000
 

@@ -1,9 +1,9 @@
-import { disablePretenuring } from '../command/process.ts'
-import { completeEnvironment } from '../command/environment.ts'
 import type { ServedEntrypoint } from '../child/served-workflow.ts'
+import { completeEnvironment } from '../command/environment.ts'
+import { disablePretenuring } from '../command/process.ts'
+import type { LoadedEntrypoint } from '../inputs/load-entrypoint.ts'
 import { planServe } from './serve-plan.ts'
 import type { ServeFlags } from './serve.ts'
-import type { LoadedEntrypoint } from '../inputs/load-entrypoint.ts'
 
 /**
  * Serves the rollouts of an entrypoint, a workflow or an agent loop, until a signal ends the

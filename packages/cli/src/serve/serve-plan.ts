@@ -2,8 +2,8 @@ import { BlockList, isIP } from 'node:net'
 
 import { planRunner, type RunnerPlan } from '../child/runner-plan.ts'
 import type { EntrypointFacts } from '../child/served-workflow.ts'
-import { invalid, refuseOneOf } from '../command/wrong-use.ts'
 import type { Given } from '../command/flags.ts'
+import { invalid, refuseOneOf } from '../command/wrong-use.ts'
 import type { ServeFlags } from './serve.ts'
 
 /** What `osmosis serve` serves, and how. */

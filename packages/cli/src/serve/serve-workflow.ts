@@ -1,18 +1,18 @@
 import type { QueueWorker } from '@osmosis/bullmq'
 import { createRolloutServer, readServerEnvironment, type RolloutServer } from '@osmosis/server'
 
-import { environment, displayPath } from '../command/command-context.ts'
-import type { LoadedEntrypoint, LoadedWorkflow } from '../inputs/load-entrypoint.ts'
-import { queueAccess } from '../queue/queue-access.ts'
-import { queuedWorkflow } from '../queue/queued-workflow.ts'
-import { acceptedKeys, commandLogger, openPort } from './listen.ts'
-import { assertServable, type ServePlan } from './serve-plan.ts'
 import {
   localWorkflow,
   openWorkflow,
   workflowText,
   type ServedEntrypoint,
 } from '../child/served-workflow.ts'
+import { environment, displayPath } from '../command/command-context.ts'
+import type { LoadedEntrypoint, LoadedWorkflow } from '../inputs/load-entrypoint.ts'
+import { queueAccess } from '../queue/queue-access.ts'
+import { queuedWorkflow } from '../queue/queued-workflow.ts'
+import { acceptedKeys, commandLogger, openPort } from './listen.ts'
+import { assertServable, type ServePlan } from './serve-plan.ts'
 
 /** Serves a workflow until a signal ends the process. @param loaded - see {@link openWorkflow} */
 export async function serveWorkflow(

@@ -6,18 +6,18 @@ import { finished } from 'node:stream/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
+import { untilAborted } from '@osmosis/core/http'
 import type { RowCheck } from '@osmosis/eval'
 import { failedWrite } from '@osmosis/protocol/files'
-import { untilAborted } from '@osmosis/core/http'
 import { moduleIn, type WorkerEntrypoint } from '@osmosis/server/child'
 
+import { observeRollouts, type ObservedRollouts } from '../child/observed-rollouts.ts'
+import type { EntrypointFacts } from '../child/served-workflow.ts'
+import { runUserCode } from '../child/user-code.ts'
 import { hideKeys, redaction } from '../command/command-context.ts'
 import { printMessage } from '../command/terminal-text.ts'
 import { invalidEntrypoint } from '../command/wrong-use.ts'
-import type { EntrypointFacts } from '../child/served-workflow.ts'
-import { observeRollouts, type ObservedRollouts } from '../child/observed-rollouts.ts'
 import type { ServeFlags } from './serve.ts'
-import { runUserCode } from '../child/user-code.ts'
 
 /** How long a server may take to end. Milliseconds. */
 const endLimitMs = 5_000

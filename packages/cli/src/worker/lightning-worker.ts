@@ -1,9 +1,8 @@
-import { invalid, invalidEntrypoint } from '../command/wrong-use.ts'
 import { randomUUID } from 'node:crypto'
 
-import type { RewardRule } from '@osmosis/server/execution'
 import { assertApiKey } from '@osmosis/core/http'
 import type { ListeningServer, Logger } from '@osmosis/server'
+import type { RewardRule } from '@osmosis/server/execution'
 import {
   runTrainerWorker,
   agentLightning,
@@ -12,16 +11,17 @@ import {
   type WorkerSummary,
 } from '@osmosis/trainer-links'
 
-import { printOut, environment } from '../command/command-context.ts'
-import { loadEntrypoint, requireWorkflow } from '../inputs/load-entrypoint.ts'
-import { loadExports, namedExport } from '../inputs/load-module.ts'
-import { commandLogger, listen } from '../serve/listen.ts'
 import {
   openWorkflow,
   workflowText,
   type ServedWorkflow,
   type WorkflowFacts,
 } from '../child/served-workflow.ts'
+import { printOut, environment } from '../command/command-context.ts'
+import { invalid, invalidEntrypoint } from '../command/wrong-use.ts'
+import { loadEntrypoint, requireWorkflow } from '../inputs/load-entrypoint.ts'
+import { loadExports, namedExport } from '../inputs/load-module.ts'
+import { commandLogger, listen } from '../serve/listen.ts'
 import { createWorkerApp, defaultConcurrency, ownEnd } from './worker-app.ts'
 import type { LightningSource, WorkerPlan } from './worker-plan.ts'
 

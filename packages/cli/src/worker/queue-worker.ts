@@ -1,10 +1,10 @@
-import { endSignal, printOut } from '../command/command-context.ts'
-import { commandLogger, listen, tryPort } from '../serve/listen.ts'
 import { openWorkflow, workflowText } from '../child/served-workflow.ts'
+import { endSignal, printOut } from '../command/command-context.ts'
 import { loadEntrypoint } from '../inputs/load-entrypoint.ts'
 import { codeVersion, shortCode } from '../queue/code-version.ts'
 import { queueAccess } from '../queue/queue-access.ts'
 import { queuedWorkflow } from '../queue/queued-workflow.ts'
+import { commandLogger, listen, tryPort } from '../serve/listen.ts'
 import { createWorkerApp, defaultConcurrency, ownEnd } from './worker-app.ts'
 import type { QueueSource, WorkerPlan } from './worker-plan.ts'
 

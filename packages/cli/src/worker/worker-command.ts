@@ -1,5 +1,5 @@
-import { disablePretenuring } from '../command/process.ts'
 import { completeEnvironment } from '../command/environment.ts'
+import { disablePretenuring } from '../command/process.ts'
 import { planWorker } from './worker-plan.ts'
 import type { WorkerFlags } from './worker.ts'
 

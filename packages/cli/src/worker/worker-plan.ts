@@ -1,6 +1,6 @@
 import { planRunner, type RunnerPlan } from '../child/runner-plan.ts'
-import { invalid, refuseOneOf } from '../command/wrong-use.ts'
 import type { Given } from '../command/flags.ts'
+import { invalid, refuseOneOf } from '../command/wrong-use.ts'
 import type { WorkerFlags } from './worker.ts'
 
 /** What `osmosis worker` runs, and how. */

@@ -1,9 +1,10 @@
 import { readFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { CredentialsFile } from '../../src/platform/auth/credentials-file.ts'
-import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
+
+import { temporaryFolder } from '../../../../test/kit/index.ts'
+import { CredentialsFile } from '../../src/platform/auth/credentials-file.ts'
 
 const hosted = 'https://platform.osmosis.ai'
 const other = 'https://other.example'

@@ -4,9 +4,9 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 
-import { onlyIf, withPrograms } from '../../../../test/kit/index.ts'
 import { onTestFinished } from 'vitest'
 
+import { onlyIf, withPrograms } from '../../../../test/kit/index.ts'
 import { startOsmosis, temporaryFolder, type Finished } from '../osmosis.ts'
 import { json, platformUser, token, type PlatformUser } from './on-platform.ts'
 

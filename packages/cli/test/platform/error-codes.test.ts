@@ -1,12 +1,12 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import type { PlatformErrorCode } from '../../src/platform/client/platform-error.ts'
-import { refusal } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
-import { temporaryFolder } from '../osmosis.ts'
+import { refusal } from '../../../../test/kit/index.ts'
+import type { PlatformErrorCode } from '../../src/platform/client/platform-error.ts'
 import { workIn } from '../in-process.ts'
+import { temporaryFolder } from '../osmosis.ts'
 import { json, platformUser, type PlatformUser } from './on-platform.ts'
 
 /** Prepares an error, and names the command that ends with it; default: `auth whoami`. */

@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { refusal } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { refusal } from '../../../../test/kit/index.ts'
 import { json, platformUser, token } from './on-platform.ts'
 
 const howToLogIn =

@@ -1,10 +1,11 @@
+import { readdir, readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { readdir, readFile } from 'node:fs/promises'
 
-import { Storage } from '../../src/platform/files/storage.ts'
-import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
+
+import { temporaryFolder } from '../../../../test/kit/index.ts'
+import { Storage } from '../../src/platform/files/storage.ts'
 
 /** A storage that answers with one status after the other, and then with `whole`. */
 async function storageOf(

@@ -1,11 +1,11 @@
-import { writeFileSync, chmodSync } from 'node:fs'
 import { execFileSync } from 'node:child_process'
+import { writeFileSync, chmodSync } from 'node:fs'
 import path from 'node:path'
 
 import { describe, expect, it } from 'vitest'
+
 import { here, useProcesses, workIn } from '../in-process.ts'
 import { temporaryFolder } from '../osmosis.ts'
-
 import { json } from './on-platform.ts'
 import { author, config, entrypoint, reports, secret } from './submitted.ts'
 

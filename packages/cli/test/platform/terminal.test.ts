@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
+
 import { temporaryFolder } from '../osmosis.ts'
 import { startInTerminal, type TerminalSession } from '../pseudo-terminal.ts'
-
 import { platformUser, type PlatformUser } from './on-platform.ts'
 import { author, entrypoint } from './submitted.ts'
 

@@ -2,8 +2,8 @@ import { OsmosisError } from '@osmosis/core'
 import { assertApiKey } from '@osmosis/core/http'
 
 import { ServerClient, type ServerAddress } from '../http/server-client.ts'
-import { admit } from './lease.ts'
 import { toLeasedRequest, type LeasedOrder } from '../workflow/rollout-order.ts'
+import { admit } from './lease.ts'
 import { FollowedRollout, type RolloutHandle } from './rollout-handle.ts'
 import { drain, waitIdle, type DrainReport, type IdleReport } from './server-lifecycle.ts'
 

@@ -1,18 +1,18 @@
 import { OsmosisError } from '@osmosis/core'
+import { untilAborted } from '@osmosis/core/http'
 import {
   type CancelDisposition,
   type RolloutStatus,
   cancelResponseSchema,
 } from '@osmosis/protocol/wire'
-import { untilAborted } from '@osmosis/core/http'
 
-import { followResult, isTerminal, type Lease, type LeasedResult } from './lease.ts'
 import {
   sendInTime,
   brokenAnswer,
   readAnswer,
   type ServerConnection,
 } from '../http/server-client.ts'
+import { followResult, isTerminal, type Lease, type LeasedResult } from './lease.ts'
 
 const cancelLimitMs = 5000
 

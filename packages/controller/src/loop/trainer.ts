@@ -29,9 +29,9 @@ import {
 import { type PolicyModel, policyErrorBody } from '../policy/policy-model.ts'
 import { observeUsage, type TokenUsage } from '../policy/usage.ts'
 import { systemicFailure } from '../policy/watch-policy.ts'
-import { checkedOrder } from '../workflow/rollout-order.ts'
 import { driveRollout } from '../session/drive-rollout.ts'
 import { RolloutSessions, type CallbackConflict } from '../session/rollout-sessions.ts'
+import { checkedOrder } from '../workflow/rollout-order.ts'
 import {
   unreportedLoop,
   type AnswerHook,

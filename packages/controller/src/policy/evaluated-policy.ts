@@ -1,6 +1,6 @@
-import { type ModelPrice, recordPolicy, type RecordedPolicy } from './record-policy.ts'
 import { type PatientPolicy, patientPolicy, type PatientPolicyOptions } from './patient-policy.ts'
 import type { PolicyModel } from './policy-model.ts'
+import { type ModelPrice, recordPolicy, type RecordedPolicy } from './record-policy.ts'
 import { policyAnswers, watchPolicy } from './watch-policy.ts'
 
 /** Options of {@link evaluatedPolicy}. */

@@ -1,8 +1,10 @@
-import { PolicyUsage, type TokenUsage } from '../policy/usage.ts'
 import { createHash } from 'node:crypto'
+
 import { OsmosisError } from '@osmosis/core'
 import { RolloutMemory } from '@osmosis/protocol/http'
+
 import { bodyFault, Refusal } from '../http/request-body.ts'
+import { PolicyUsage, type TokenUsage } from '../policy/usage.ts'
 
 /** How a rollout ended. A rollout whose workflow failed is a failure, whatever its grader reports. */
 export type RolloutEnding = 'success' | 'failure' | 'timeout' | 'cancelled'

@@ -12,7 +12,6 @@ import {
 import { Hono, type Context } from 'hono'
 
 import { type Lease, admit, followResult, type LeasedResult } from '../client/lease.ts'
-import { type RolloutOrder, toLeasedRequest, toRolloutRequest } from './rollout-order.ts'
 import { readCallback, Refusal } from '../http/request-body.ts'
 import { openHost, ownKey, type Routes } from '../http/rollout-host.ts'
 import type { ServerAddress, ServerConnection } from '../http/server-client.ts'
@@ -24,6 +23,7 @@ import {
   type RolloutFacts,
 } from '../session/rollout-sessions.ts'
 import { policyRoute } from './policy-route.ts'
+import { type RolloutOrder, toLeasedRequest, toRolloutRequest } from './rollout-order.ts'
 import {
   gradedOutcome,
   toCompletionReport,

@@ -5,8 +5,9 @@ import {
   type RolloutClient,
   type RolloutClientOptions,
 } from '@osmosis/controller'
-import { HttpPeer, type PeerRequest } from '../../../../test/kit/index.ts'
 import { onTestFinished } from 'vitest'
+
+import { HttpPeer, type PeerRequest } from '../../../../test/kit/index.ts'
 
 type Route = 'rollout' | 'result' | 'cancel' | 'drain' | 'health'
 

@@ -1,6 +1,7 @@
 import { createPolicyEndpoint, scriptedPolicy, type PolicyAccess } from '@osmosis/controller'
-import { statusAndBody } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
+
+import { statusAndBody } from '../../../../test/kit/index.ts'
 
 const policy = scriptedPolicy(() => 'yes')
 

@@ -7,11 +7,11 @@ import type { buildConnector, Dispatcher } from 'undici'
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '../errors.ts'
 import { EgressRefusal, type EgressPolicy } from './egress/egress-policy.ts'
 import { envProxyFor, proxyUrl } from './env-proxy.ts'
-import type { HttpResponse } from './response.ts'
-import { exchange, type Connections, type HttpRequest } from './exchange.ts'
 import { contentText, readRefusal } from './error-body.ts'
 import { shownUrl } from './error-text.ts'
+import { exchange, type Connections, type HttpRequest } from './exchange.ts'
 import { isAboutKey, type RefusedCall } from './refused-call.ts'
+import type { HttpResponse } from './response.ts'
 import { isTransientStatus, retryAfterMs, shouldRetry } from './retry.ts'
 
 /**

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 
 import { isJsonObject } from '../http/json.ts'
-import type { AssistantMessage, ChatMessage, ChatToolCall } from './chat-completion.ts'
 import { argumentsObject, nameForAgent } from './answer/malformed-calls.ts'
+import type { AssistantMessage, ChatMessage, ChatToolCall } from './chat-completion.ts'
 
 /**
  * The wire form of an assistant message that is not an echo of a recorded answer: text parts are joined to

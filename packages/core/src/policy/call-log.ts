@@ -1,5 +1,6 @@
 import { errorMessage } from '../errors.ts'
 import { beginningOf, errorTextBytes } from '../http/error-text.ts'
+import { CallAliases } from './call-aliases.ts'
 import type {
   AssistantMessage,
   ChatCompletion,
@@ -7,7 +8,6 @@ import type {
   ChatMessage,
   ChatUsage,
 } from './chat-completion.ts'
-import { CallAliases } from './call-aliases.ts'
 import {
   type AnswerOfAgent,
   ConversationTree,

@@ -2,32 +2,23 @@ import { isOsmosisError, OsmosisError } from '../errors.ts'
 import type { EgressPolicy } from '../http/egress/egress-policy.ts'
 import { foreignText, isForeign } from '../http/error-body.ts'
 import { shownUrl } from '../http/error-text.ts'
-import { retryFailed } from '../http/retry.ts'
-import type { HttpResponse } from '../http/response.ts'
 import type { EndpointNames, HttpRequest } from '../http/exchange.ts'
 import { isAboutModel } from '../http/refused-call.ts'
+import type { HttpResponse } from '../http/response.ts'
+import { retryFailed } from '../http/retry.ts'
 import type { Transport } from '../http/transport.ts'
 import { untilAborted } from '../http/waiting.ts'
+import type { RolloutTrace } from '../tracing/rollout-trace.ts'
+import type { RolloutBudget } from '../workflow/rollout-limits.ts'
+import type { PolicyLimits } from './answer/answer-limits.ts'
+import { isLostBeforeAnswer, PolicyAnswer } from './answer/policy-answer.ts'
+import type { CallLog } from './call-log.ts'
 import type {
   ChatCompletion,
   ChatCompletionChunk,
   ChatCompletionRequest,
 } from './chat-completion.ts'
-import type { RolloutTrace } from '../tracing/rollout-trace.ts'
-import type { PolicyLimits } from './answer/answer-limits.ts'
-import type { RolloutBudget } from '../workflow/rollout-limits.ts'
-import { isLostBeforeAnswer, PolicyAnswer } from './answer/policy-answer.ts'
-import type { CallLog } from './call-log.ts'
 import { OngoingCall } from './ongoing-call.ts'
-import {
-  aboutCall,
-  callUse,
-  policyHeaders,
-  type PolicyWire,
-  wireRequest,
-  type WireSettings,
-  wireSettings,
-} from './policy-wire.ts'
 import {
   completionsUrl,
   type PausedCalls,
@@ -42,6 +33,15 @@ import {
   type PolicyStream,
   policyStream,
 } from './policy-stream.ts'
+import {
+  aboutCall,
+  callUse,
+  policyHeaders,
+  type PolicyWire,
+  wireRequest,
+  type WireSettings,
+  wireSettings,
+} from './policy-wire.ts'
 
 /**
  * Calls the policy for one sample: every model call of every framework goes through here. Requests carry the

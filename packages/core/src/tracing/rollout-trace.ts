@@ -1,7 +1,8 @@
 import { errorMessage, isOsmosisError } from '../errors.ts'
 import { beginningOf, errorTextBytes } from '../http/error-text.ts'
-import type { RolloutSample } from '../rollout-sample.ts'
 import type { ChatCompletionRequest } from '../policy/chat-completion.ts'
+import type { RolloutSample } from '../rollout-sample.ts'
+import { sharedByCopies } from '../shared-by-copies.ts'
 import { answerAttributes, requestAttributes, type EndedCall } from './call-attributes.ts'
 import {
   parentOf,
@@ -12,7 +13,6 @@ import {
   type Span,
   type TraceContext,
 } from './trace-api.ts'
-import { sharedByCopies } from '../shared-by-copies.ts'
 
 /** The rollout of a trace. */
 export interface TracedRollout {

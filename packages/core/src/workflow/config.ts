@@ -1,7 +1,7 @@
 import { OsmosisError } from '../errors.ts'
 import { type PolicyLimits, policyLimits } from '../policy/answer/answer-limits.ts'
-import { assertRolloutLimits, type RolloutLimits } from './rollout-limits.ts'
 import { isMetadataSchema, type MetadataSchema } from './metadata-schema.ts'
+import { assertRolloutLimits, type RolloutLimits } from './rollout-limits.ts'
 
 const brand = Symbol.for('osmosis.config')
 

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 
-import { boundedText } from '@osmosis/protocol/http'
 import { createTransport, webBody } from '@osmosis/core/http'
+import { boundedText } from '@osmosis/protocol/http'
 import { describe, expect, it, onTestFinished } from 'vitest'
 
 const words = {

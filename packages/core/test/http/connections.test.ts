@@ -2,12 +2,13 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
-import { setImmediate } from 'node:timers/promises'
 import { text } from 'node:stream/consumers'
+import { setImmediate } from 'node:timers/promises'
 
 import { createTransport, type HttpRequest, type TransportOptions } from '@osmosis/core/http'
-import { countAlive } from '../../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
+
+import { countAlive } from '../../../../test/kit/index.ts'
 
 const post: HttpRequest = { headers: {}, body: '{}', signal: new AbortController().signal }
 const words: TransportOptions = {

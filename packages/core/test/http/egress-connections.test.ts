@@ -5,6 +5,8 @@ import { text } from 'node:stream/consumers'
 
 import { RolloutContext, type EgressOptions } from '@osmosis/core'
 import { createTransport, EgressPolicy } from '@osmosis/core/http'
+import { describe, expect, it, onTestFinished } from 'vitest'
+
 import {
   addressForms,
   answerStream,
@@ -12,7 +14,6 @@ import {
   sendStream,
   startPolicyEndpoint,
 } from '../../../../test/kit/index.ts'
-import { describe, expect, it, onTestFinished } from 'vitest'
 
 /** A server that counts who came; on a port of its choice, or on the one that is named. */
 async function listenOn(host: string, wanted = 0): Promise<{ port: number; visitors: number }> {

@@ -1,7 +1,8 @@
 import { EgressPolicy, type EgressOptions } from '@osmosis/core/http'
-import { addressForms, runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+
+import { addressForms, runs } from '../../../../test/kit/index.ts'
 
 const forbidden = 'it leads to a link-local, multicast, unspecified or metadata address'
 const ofPrivate = 'it leads to a private address, and those are refused'

@@ -5,8 +5,9 @@ import { text } from 'node:stream/consumers'
 
 import type { EgressOptions } from '@osmosis/core'
 import { createTransport, EgressPolicy } from '@osmosis/core/http'
-import { resolveNames } from '../../../../test/kit/index.ts'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+
+import { resolveNames } from '../../../../test/kit/index.ts'
 
 beforeEach(() => {
   for (const name of ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY']) {

@@ -1,7 +1,8 @@
 import { OsmosisError } from '@osmosis/core'
 import { retryAfterMs, retryRequest } from '@osmosis/core/http'
-import { shouldRetry } from '../../src/http/retry.ts'
 import { expect, it } from 'vitest'
+
+import { shouldRetry } from '../../src/http/retry.ts'
 
 const now = Date.parse('Mon, 01 Jun 2026 12:00:00 GMT')
 

@@ -9,8 +9,9 @@ import { promisify } from 'node:util'
 import { OsmosisError } from '@osmosis/core'
 import { createTransport, type HttpRequest, type TransportOptions } from '@osmosis/core/http'
 import { Agent } from 'undici'
-import { sendJson, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished } from 'vitest'
+
+import { sendJson, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 
 const post: HttpRequest = { headers: {}, body: '{}', signal: new AbortController().signal }
 const words: TransportOptions = {

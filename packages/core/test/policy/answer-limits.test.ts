@@ -9,15 +9,15 @@ import {
   type PolicyLimits,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+
+import { run } from '../../../../test/kit/executed-rollouts.ts'
 import {
   answerStream,
   chunk,
   eventStream,
   startPolicyEndpoint,
 } from '../../../../test/kit/index.ts'
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
-
-import { run } from '../../../../test/kit/executed-rollouts.ts'
 
 const messages = [{ role: 'user', content: 'hi' }]
 /** Longer than the limit that applies when nobody sets one. Milliseconds. */

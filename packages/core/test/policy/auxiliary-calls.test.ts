@@ -7,9 +7,10 @@ import {
   type ChatMessage,
   type WireTranscript,
 } from '@osmosis/core/policy'
-import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 
 const user = (content: string): ChatMessage => ({ role: 'user', content })
 

@@ -1,8 +1,9 @@
 import { RolloutContext } from '@osmosis/core'
-import { chunk, eventStream, startPolicyEndpoint, usage, runs } from '../../../../test/kit/index.ts'
-import { failures, reports } from '../../../../test/kit/any-server/index.ts'
 import * as fc from 'fast-check'
 import { expect, it } from 'vitest'
+
+import { failures, reports } from '../../../../test/kit/any-server/index.ts'
+import { chunk, eventStream, startPolicyEndpoint, usage, runs } from '../../../../test/kit/index.ts'
 
 const messages = [{ role: 'user', content: 'hi' }]
 const done = 'data: [DONE]\n\n'

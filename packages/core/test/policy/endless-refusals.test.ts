@@ -1,7 +1,8 @@
 import { RolloutContext } from '@osmosis/core'
 import type { ChatCompletion } from '@osmosis/core/policy'
-import { startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
+
+import { startPolicyEndpoint } from '../../../../test/kit/index.ts'
 
 const messages = [{ role: 'user', content: 'hi' }]
 

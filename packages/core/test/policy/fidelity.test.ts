@@ -6,6 +6,8 @@ import {
 } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+
 import {
   answerStream,
   eventStream,
@@ -14,7 +16,6 @@ import {
   type TestPolicyEndpoint,
   runs,
 } from '../../../../test/kit/index.ts'
-import { describe, expect, it } from 'vitest'
 
 const prompt: ChatMessage = { role: 'user', content: 'go' }
 

@@ -1,5 +1,8 @@
 import { RolloutContext, type PolicyCallOptions, type RolloutLimits } from '@osmosis/core'
 import { RolloutBudget, type ChatUsage } from '@osmosis/core/policy'
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+
 import {
   answerStream,
   chunk,
@@ -9,8 +12,6 @@ import {
   startPolicyEndpoint,
   type TestPolicyEndpoint,
 } from '../../../../test/kit/index.ts'
-import * as fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
 
 const messages = [{ role: 'user', content: 'hi' }]
 

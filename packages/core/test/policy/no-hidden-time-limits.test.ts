@@ -2,8 +2,9 @@ import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
-import { answerStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
+
+import { answerStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 
 const caller = fileURLToPath(new URL('hurried-caller.ts', import.meta.url))
 

@@ -1,8 +1,9 @@
 import { once } from 'node:events'
 
 import { RolloutContext, type PolicyLimits } from '@osmosis/core'
-import { chunk, eventStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
+
+import { chunk, eventStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 
 // What one answer can do to the process that reads it.
 

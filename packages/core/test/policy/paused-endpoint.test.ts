@@ -1,9 +1,9 @@
-import { LocalBackend } from '@osmosis/server/execution'
 import { requireRolloutContext, RolloutContext } from '@osmosis/core'
-import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
+import { LocalBackend } from '@osmosis/server/execution'
 import { describe, expect, it } from 'vitest'
 
 import { registerSamples, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 
 const messages = [{ role: 'user', content: 'hi' }]
 

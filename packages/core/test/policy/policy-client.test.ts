@@ -2,6 +2,8 @@ import { inspect } from 'node:util'
 
 import { RolloutContext, type RolloutContextInit } from '@osmosis/core'
 import type { ChatCompletionChunk } from '@osmosis/core/policy'
+import { describe, expect, it, vi } from 'vitest'
+
 import {
   answerStream,
   chunk,
@@ -11,7 +13,6 @@ import {
   startPolicyEndpoint,
   usage,
 } from '../../../../test/kit/index.ts'
-import { describe, expect, it, vi } from 'vitest'
 
 const messages = [{ role: 'user', content: 'hi' }]
 

@@ -3,6 +3,8 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 import { RolloutContext } from '@osmosis/core'
+import { describe, expect, it } from 'vitest'
+
 import {
   answerStream,
   chunk,
@@ -12,7 +14,6 @@ import {
   startPolicyEndpoint,
   usage,
 } from '../../../../test/kit/index.ts'
-import { describe, expect, it } from 'vitest'
 
 const post = (body: object, init: RequestInit = {}): RequestInit => ({
   method: 'POST',

@@ -1,5 +1,7 @@
 import { RolloutContext, type PolicyClient } from '@osmosis/core'
 import { RolloutBudget } from '@osmosis/core/policy'
+import { expect, it, onTestFinished } from 'vitest'
+
 import {
   answerStream,
   chunk,
@@ -9,7 +11,6 @@ import {
   startPolicyEndpoint,
   usage,
 } from '../../../../test/kit/index.ts'
-import { expect, it, onTestFinished } from 'vitest'
 
 const messages = [{ role: 'user', content: 'hi' }]
 

@@ -1,5 +1,7 @@
 import { RolloutContext, type PolicyWire } from '@osmosis/core'
 import type { ChatCompletionChunk } from '@osmosis/core/policy'
+import { describe, expect, it } from 'vitest'
+
 import {
   answerStream,
   sendJson,
@@ -8,7 +10,6 @@ import {
   usage,
   type TestPolicyEndpoint,
 } from '../../../../test/kit/index.ts'
-import { describe, expect, it } from 'vitest'
 
 const messages = [{ role: 'user', content: 'hi' }]
 

@@ -1,5 +1,8 @@
 import { RolloutContext, type PolicyCall, type PolicyWire } from '@osmosis/core'
 import type { ChatCompletionRequest } from '@osmosis/core/policy'
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+
 import {
   chunk,
   eventStream,
@@ -7,8 +10,6 @@ import {
   sendStream,
   startPolicyEndpoint,
 } from '../../../../test/kit/index.ts'
-import * as fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
 
 const messages = [{ role: 'user', content: 'hi' }]
 

@@ -1,6 +1,7 @@
 import { RolloutContext } from '@osmosis/core'
-import { sendJson, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
+
+import { sendJson, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 
 const messages = [{ role: 'user', content: 'hi' }]
 const endpointNames = { url: 'base_url', key: 'api_key' }

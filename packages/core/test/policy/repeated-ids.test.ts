@@ -1,7 +1,8 @@
 import { type PolicyClient, RolloutContext, toRolloutSample } from '@osmosis/core'
 import type { ChatMessage, ChatToolCall } from '@osmosis/core/policy'
-import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
+
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 
 const prompt: ChatMessage = { role: 'user', content: 'go' }
 

@@ -1,8 +1,9 @@
 import { RolloutContext } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 import * as fc from 'fast-check'
-import { answerStream, sendStream, startPolicyEndpoint, runs } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
+
+import { answerStream, sendStream, startPolicyEndpoint, runs } from '../../../../test/kit/index.ts'
 
 type Messages = readonly ChatMessage[]
 

@@ -1,6 +1,8 @@
 import { RolloutContext, toRolloutSample } from '@osmosis/core'
 import type { AssistantMessage, ChatCompletionChunk, ChatToolCall } from '@osmosis/core/policy'
 import * as fc from 'fast-check'
+import { expect, it } from 'vitest'
+
 import {
   chunk,
   eventStream,
@@ -8,7 +10,6 @@ import {
   startPolicyEndpoint,
   runs,
 } from '../../../../test/kit/index.ts'
-import { expect, it } from 'vitest'
 
 const messages = [{ role: 'user', content: 'go' }]
 

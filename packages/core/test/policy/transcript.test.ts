@@ -5,6 +5,8 @@ import {
   type RolloutSample,
 } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
+import { describe, expect, it } from 'vitest'
+
 import {
   answerStream,
   sendJson,
@@ -12,7 +14,6 @@ import {
   startPolicyEndpoint,
   usage,
 } from '../../../../test/kit/index.ts'
-import { describe, expect, it } from 'vitest'
 
 const user = (content: string): ChatMessage => ({ role: 'user', content })
 const assistant = (content: string): ChatMessage => ({ role: 'assistant', content })

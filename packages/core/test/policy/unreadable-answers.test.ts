@@ -4,6 +4,8 @@ import { brotliCompressSync, gzipSync } from 'node:zlib'
 
 import { isOsmosisError, RolloutContext, type PolicyClient } from '@osmosis/core'
 import type { ChatCompletion } from '@osmosis/core/policy'
+import { describe, expect, it, onTestFinished } from 'vitest'
+
 import {
   answerStream,
   chunk,
@@ -13,7 +15,6 @@ import {
   startPolicyEndpoint,
   usage,
 } from '../../../../test/kit/index.ts'
-import { describe, expect, it, onTestFinished } from 'vitest'
 
 const messages = [{ role: 'user', content: 'hi' }]
 

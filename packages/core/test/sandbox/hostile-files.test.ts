@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 
 import { LocalSandbox } from '@osmosis/core/sandbox'
-import { onlyIf } from '../../../../test/kit/index.ts'
 import { expect, onTestFinished } from 'vitest'
+
+import { onlyIf } from '../../../../test/kit/index.ts'
 
 const { describe, it } = onlyIf(process.platform === 'linux', 'Linux')
 const isRoot = process.getuid?.() === 0

@@ -6,9 +6,10 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { isRunning } from '../../../../test/kit/index.ts'
 import { LocalSandbox, type LocalSandboxOptions } from '@osmosis/core/sandbox'
 import { describe, expect, it, onTestFinished } from 'vitest'
+
+import { isRunning } from '../../../../test/kit/index.ts'
 
 const env = { PATH: process.env['PATH'] }
 

@@ -1,7 +1,8 @@
 import { numeric } from '@osmosis/core/scores'
-import { runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+
+import { runs } from '../../../../test/kit/index.ts'
 
 /** A number, as a label and in every way in which an answer may write it. */
 interface Written {

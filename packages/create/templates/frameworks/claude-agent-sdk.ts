@@ -8,8 +8,8 @@ import {
   requireRolloutContext,
   type AgentWorkflowContext,
 } from '@osmosis/core'
-import { createPolicyProxy } from '@osmosis/proxy'
 import { spawnInGroup } from '@osmosis/core/sandbox'
+import { createPolicyProxy } from '@osmosis/proxy'
 import { z } from 'zod'
 
 import { lookUpPrice } from './prices.ts'

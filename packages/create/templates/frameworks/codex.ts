@@ -1,5 +1,6 @@
 import path from 'node:path'
 
+import { Codex } from '@openai/codex-sdk'
 import {
   AgentWorkflow,
   defineWorkflowConfig,
@@ -7,7 +8,6 @@ import {
   type AgentWorkflowContext,
 } from '@osmosis/core'
 import { createPolicyProxy } from '@osmosis/proxy'
-import { Codex } from '@openai/codex-sdk'
 
 export { ShopGrader } from './grader.ts'
 

@@ -1,12 +1,11 @@
-import { type ItemEvent, rolloutName, itemKey } from '../analysis/records/item-event.ts'
-import type { RunTable } from '../analysis/table/run-table.ts'
-import type { RunFolder } from '../store/read/run-folder.ts'
 import {
   type AuditCheck,
   auditChecks,
   type AuditFinding,
 } from '../analysis/records/audit-finding.ts'
-import { currentVerdicts } from './current-verdicts.ts'
+import { type ItemEvent, rolloutName, itemKey } from '../analysis/records/item-event.ts'
+import type { RunTable } from '../analysis/table/run-table.ts'
+import type { RunFolder } from '../store/read/run-folder.ts'
 import {
   type AuditedPass,
   lastAnswer,
@@ -15,6 +14,7 @@ import {
   readPass,
   stepText,
 } from './audited-pass.ts'
+import { currentVerdicts } from './current-verdicts.ts'
 import { listedCandidates, missingLabel, shownLabel } from './label-checks.ts'
 
 /** What {@link auditRun} audits. */

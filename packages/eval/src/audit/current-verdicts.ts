@@ -1,5 +1,5 @@
-import { type ItemEvent, itemKey } from '../analysis/records/item-event.ts'
 import type { AuditVerdict } from '../analysis/records/audit-finding.ts'
+import { type ItemEvent, itemKey } from '../analysis/records/item-event.ts'
 
 /**
  * The last verdict of each check on an item, without those on an earlier rollout of the item or on another reward or

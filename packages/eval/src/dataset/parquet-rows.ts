@@ -1,6 +1,6 @@
 import { errorMessage } from '@osmosis/core'
-import { parseExactJson, WrittenNumber } from '@osmosis/protocol/wire'
 import { utf8Text } from '@osmosis/protocol/files'
+import { parseExactJson, WrittenNumber } from '@osmosis/protocol/wire'
 import type {
   DecodedArray,
   ParquetRowRange,

@@ -5,15 +5,19 @@ import { pipeline } from 'node:stream/promises'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
 import { isJsonObject } from '@osmosis/core/http'
-import { WrittenNumber, toExactText } from '@osmosis/protocol/wire'
 import {
   readTextLines,
   utf8Text,
   withoutByteOrderMark,
   type TextLine,
 } from '@osmosis/protocol/files'
+import { WrittenNumber, toExactText } from '@osmosis/protocol/wire'
 import { CsvError, parse } from 'csv-parse'
 
+import { invalidDataset } from './dataset-problems.ts'
+import { withPlace, type DatasetRow } from './dataset-row.ts'
+import { readParquetRows } from './parquet-rows.ts'
+import { parseRow } from './parse-row.ts'
 import {
   findColumns,
   nameProblems,
@@ -25,10 +29,6 @@ import {
   parseCellJson,
   type RowReader,
 } from './raw-row.ts'
-import { invalidDataset } from './dataset-problems.ts'
-import { withPlace, type DatasetRow } from './dataset-row.ts'
-import { parseRow } from './parse-row.ts'
-import { readParquetRows } from './parquet-rows.ts'
 
 const lineFeed = 0x0a
 

@@ -9,9 +9,9 @@ import {
   type RolloutSample,
 } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
-import { LocalBackend, type Entrypoint } from '@osmosis/server/execution'
 import { reportOf, type RolloutReport } from '@osmosis/protocol'
 import { runOutputField } from '@osmosis/protocol/wire'
+import { LocalBackend, type Entrypoint } from '@osmosis/server/execution'
 
 import { meanMetrics } from '../run/items/item-record.ts'
 import type { GradedSample, WireConversation } from '../store/write/run-store.ts'

@@ -3,8 +3,8 @@ import { untilAborted } from '@osmosis/core/http'
 
 import type { ItemEvent } from '../analysis/records/item-event.ts'
 import type { RunReader } from '../store/read/run-reader.ts'
-import type { GradedRollout } from '../store/write/run-store.ts'
 import type { Grade } from '../store/side-files.ts'
+import type { GradedRollout } from '../store/write/run-store.ts'
 import {
   isGradable,
   type GradeRollouts,

@@ -1,9 +1,9 @@
 import type { ItemEvent } from '../analysis/records/item-event.ts'
 import type { DatasetRow } from '../dataset/dataset-row.ts'
-import type { Scorer } from './items/scorer.ts'
 import type { EvaluationStore } from '../store/write/run-store.ts'
 import type { RunNames } from './evaluation-state.ts'
 import type { ItemRunner } from './items/item-runner.ts'
+import type { Scorer } from './items/scorer.ts'
 
 /** A model, and how its items are run. */
 export interface EvaluatedModel {

@@ -6,8 +6,8 @@ import type { EvaluationOptions } from './evaluation-options.ts'
 import { type EvaluationResult, EvaluationState } from './evaluation-state.ts'
 import { ItemLifecycle } from './item-lifecycle.ts'
 import type { EvaluationItem } from './items/item-runner.ts'
-import { costOfItems, StopSwitch } from './stop-conditions.ts'
 import { RunSnapshotFiles } from './run-snapshots.ts'
+import { costOfItems, StopSwitch } from './stop-conditions.ts'
 
 /**
  * The number of concurrent items for an endpoint that limits the rate of calls: halved after a refusal, and

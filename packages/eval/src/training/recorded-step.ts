@@ -4,10 +4,10 @@ import path from 'node:path'
 
 import { errorMessage } from '@osmosis/core'
 
-import { alarmsOf } from '../analysis/training/findings/training-alarms.ts'
-import { measureRollouts } from '../analysis/training/step-figures.ts'
 import type { ItemEvent } from '../analysis/records/item-event.ts'
 import type { RunManifest, RunRow } from '../analysis/records/run-manifest.ts'
+import { alarmsOf } from '../analysis/training/findings/training-alarms.ts'
+import { measureRollouts } from '../analysis/training/step-figures.ts'
 import type { StepRecord } from '../analysis/training/training-records.ts'
 import { type DatasetRow, toRunRow } from '../dataset/dataset-row.ts'
 import { createRun, resumeRun } from '../store/write/create-run.ts'

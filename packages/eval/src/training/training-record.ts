@@ -1,5 +1,5 @@
-import path from 'node:path'
 import { statSync } from 'node:fs'
+import path from 'node:path'
 
 import { errorMessage, type RolloutSample } from '@osmosis/core'
 import {
@@ -14,22 +14,22 @@ import type { FolderLock } from '@osmosis/protocol/files'
 import { toTrajectories } from '@osmosis/protocol/trajectory'
 
 import type { RunRow } from '../analysis/records/run-manifest.ts'
+import { average } from '../analysis/statistics/estimate.ts'
 import type {
   StepRecord,
   TrainingRecord as JournalRecord,
 } from '../analysis/training/training-records.ts'
 import type { DatasetRow } from '../dataset/dataset-row.ts'
 import { toEndedItem, meanMetrics, unnamedSample } from '../run/items/item-record.ts'
-import { createOutputFolder } from '../store/run-name.ts'
+import type { ItemOutcome } from '../run/items/item-runner.ts'
 import { listRuns } from '../store/list-runs.ts'
 import { readTrainingJournal, trainingLock, trainingRuns } from '../store/read/training-folder.ts'
 import { runFiles } from '../store/run-files.ts'
 import { lockRun } from '../store/run-lock.ts'
+import { createOutputFolder } from '../store/run-name.ts'
 import { type AppendFile, openTrainingJournal } from '../store/write/append-file.ts'
-import { RecordedStep, recordedRow, stepName, type RecordedRollout } from './recorded-step.ts'
-import type { ItemOutcome } from '../run/items/item-runner.ts'
 import type { GradedRollout } from '../store/write/run-store.ts'
-import { average } from '../analysis/statistics/estimate.ts'
+import { RecordedStep, recordedRow, stepName, type RecordedRollout } from './recorded-step.ts'
 
 /** Options of {@link WorkerRecord.open}. */
 export interface WorkerRecordOptions {

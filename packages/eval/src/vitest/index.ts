@@ -9,13 +9,13 @@ import {
   formatReward,
   formatShare,
 } from '../analysis/figures/number-text.ts'
-import { type ItemEvent, rolloutName } from '../analysis/records/item-event.ts'
+import { passRate } from '../analysis/figures/reward-figures.ts'
 import {
   type EvaluationSummary,
   evaluationSummary,
   measuredPasses,
 } from '../analysis/figures/run-metrics.ts'
-import { passRate } from '../analysis/figures/reward-figures.ts'
+import { type ItemEvent, rolloutName } from '../analysis/records/item-event.ts'
 import type { Estimate } from '../analysis/statistics/estimate.ts'
 import { attemptsByRow, countedItems, isPass, valueOf } from '../analysis/table/attempts.ts'
 import type { EvaluationResult } from '../run/evaluation-state.ts'

@@ -1,6 +1,7 @@
 import { bestRun, rewardsByVersion, type TrainingRecord } from '@osmosis/eval/analysis'
-import { madeStep } from '../../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
+
+import { madeStep } from '../../../../test/kit/index.ts'
 
 const step = (number: number, reward: number | null, sampledBy = number - 1): TrainingRecord =>
   madeStep(number, { sampledBy, rollouts: { reward } })

@@ -5,9 +5,9 @@ import {
   RunTable,
   toRunDocument,
 } from '@osmosis/eval/analysis'
-import { madeEvent } from '../../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
+import { madeEvent } from '../../../../test/kit/index.ts'
 import { eventsOf, manifestOf } from './runs.ts'
 
 type Rewards = readonly (readonly (number | null)[])[]

@@ -1,3 +1,4 @@
+import { evaluationSummary, measuredPasses } from '@osmosis/eval'
 import {
   alarmsOf,
   behaviourChange,
@@ -14,7 +15,6 @@ import {
   type TrainingRecord,
   trainingSeries,
 } from '@osmosis/eval/analysis'
-import { evaluationSummary, measuredPasses } from '@osmosis/eval'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 

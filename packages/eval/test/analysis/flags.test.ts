@@ -6,9 +6,9 @@ import {
   selectItems,
   toRunDocument,
 } from '@osmosis/eval/analysis'
-import { madeEvent } from '../../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
+import { madeEvent } from '../../../../test/kit/index.ts'
 import { manifestOf } from './runs.ts'
 
 const search = { tool_calls: 2, tools: [{ name: 'search', calls: 2, errors: 0 }] }

@@ -5,10 +5,10 @@ import {
   selectItems,
   toRunDocument,
 } from '@osmosis/eval/analysis'
-import { madeEvent } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 
+import { madeEvent } from '../../../../test/kit/index.ts'
 import { manifestOf } from './runs.ts'
 
 const manifest = manifestOf([

@@ -11,9 +11,9 @@ import {
   toRunDocument,
 } from '@osmosis/eval/analysis'
 import * as fc from 'fast-check'
-import { madeEvent, runs } from '../../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
+import { madeEvent, runs } from '../../../../test/kit/index.ts'
 import { eventsOf, manifestOf } from './runs.ts'
 
 function tableOf(rewards: readonly (readonly (number | null)[])[], threshold = 1): RunTable {

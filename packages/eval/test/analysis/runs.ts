@@ -1,4 +1,5 @@
 import type { ItemEvent, RunManifest, RunRow } from '@osmosis/eval/analysis'
+
 import { madeEvent, madeManifest, madeRows } from '../../../../test/kit/index.ts'
 
 /** A manifest with this number of rows, n attempts at each, and a threshold of 1. */

@@ -6,12 +6,12 @@ import {
   runStatistics,
   toRunDocument,
 } from '@osmosis/eval/analysis'
-import { gradientChance, passAtK, passHatK } from '../../src/analysis/figures/reward-figures.ts'
-import { tQuantile } from '../../src/analysis/statistics/estimate.ts'
 import * as fc from 'fast-check'
-import { madeEvent } from '../../../../test/kit/index.ts'
 import { expect, test } from 'vitest'
 
+import { madeEvent } from '../../../../test/kit/index.ts'
+import { gradientChance, passAtK, passHatK } from '../../src/analysis/figures/reward-figures.ts'
+import { tQuantile } from '../../src/analysis/statistics/estimate.ts'
 import { eventsOf, manifestOf } from './runs.ts'
 
 // All expected figures were computed apart from this project: sums as exact fractions (Python's

@@ -1,7 +1,7 @@
 import { measureRollouts, trainingSeries } from '@osmosis/eval/analysis'
-import { madeEvent, madeStep } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { madeEvent, madeStep } from '../../../../test/kit/index.ts'
 import { manifestOf } from './runs.ts'
 
 it('what graders set besides rewards is a mean over the rollouts that have it', () => {

@@ -5,9 +5,10 @@ import {
   type StepLike,
   type TrajectoryLike,
 } from '@osmosis/eval/analysis'
-import { toSummary, trajectoryFacts } from '../../src/analysis/trajectory/trajectory-facts.ts'
 import { type Trajectory, trajectorySchema } from '@osmosis/protocol/trajectory'
 import { expect, test } from 'vitest'
+
+import { toSummary, trajectoryFacts } from '../../src/analysis/trajectory/trajectory-facts.ts'
 
 interface Said {
   readonly tool?: string

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 
 import { readEvalConfig } from '@osmosis/eval'
-import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { osmosisErrorOf } from '../thrown-by.ts'
 
 /** A workspace with these files and a config that names this dataset. */

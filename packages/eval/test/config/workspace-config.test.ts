@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 
 import { readWorkspaceConfig } from '@osmosis/eval'
-import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { osmosisErrorOf } from '../thrown-by.ts'
 
 describe('osmosis.toml', () => {

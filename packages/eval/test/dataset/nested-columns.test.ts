@@ -1,9 +1,9 @@
 import type { OsmosisError } from '@osmosis/core'
-import type { ColumnSource, SchemaElement } from 'hyparquet-writer'
-import { runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
+import type { ColumnSource, SchemaElement } from 'hyparquet-writer'
 import { expect, it } from 'vitest'
 
+import { runs } from '../../../../test/kit/index.ts'
 import { codecs, parquet } from './dataset-files.ts'
 import { problemsAs, readAs } from './reading.ts'
 

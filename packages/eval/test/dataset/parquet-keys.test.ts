@@ -1,8 +1,8 @@
-import type { SchemaElement } from 'hyparquet-writer'
-import { runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
+import type { SchemaElement } from 'hyparquet-writer'
 import { describe, expect, it } from 'vitest'
 
+import { runs } from '../../../../test/kit/index.ts'
 import { parquet } from './dataset-files.ts'
 import { problemsAs, readAs } from './reading.ts'
 

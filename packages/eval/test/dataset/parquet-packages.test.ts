@@ -3,9 +3,9 @@ import { cp, readdir, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { csv, parquet } from './dataset-files.ts'
 
 const packageFolder = join(import.meta.dirname, '../..')

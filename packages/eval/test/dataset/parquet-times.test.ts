@@ -1,5 +1,5 @@
-import type { SchemaElement } from 'hyparquet-writer'
 import * as fc from 'fast-check'
+import type { SchemaElement } from 'hyparquet-writer'
 import { describe, expect, it } from 'vitest'
 
 import { runs } from '../../../../test/kit/index.ts'

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import type { OsmosisError } from '@osmosis/core'
 import { readDataset } from '@osmosis/eval'
 import type { ColumnSource, SchemaElement } from 'hyparquet-writer'
-import { runs, temporaryFolder } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { runs, temporaryFolder } from '../../../../test/kit/index.ts'
 import { parquet } from './dataset-files.ts'
 import { problemsAs, readAs, refusalAs } from './reading.ts'
 

@@ -1,10 +1,10 @@
 import { join } from 'node:path'
 
 import { readDataset } from '@osmosis/eval'
-import { temporaryFolder, runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
+import { temporaryFolder, runs } from '../../../../test/kit/index.ts'
 import { osmosisErrorOf } from '../thrown-by.ts'
 import { problemsAs, readAs } from './reading.ts'
 

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 
 import { type DatasetRow, readDataset } from '@osmosis/eval'
-import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect } from 'vitest'
 
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { osmosisErrorOf } from '../thrown-by.ts'
 
 /** Reads a file of this name. */

@@ -1,6 +1,5 @@
-import { expect, test } from 'vitest'
-
 import { toRunRow } from '@osmosis/eval'
+import { expect, test } from 'vitest'
 
 const row = {
   sourceRowIndex: 3,

@@ -2,12 +2,12 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
 import { defaultOutputRoot, toScorer } from '@osmosis/eval'
-import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { evaluate, placeOf } from '../evaluations.ts'
-import { newRun } from '../stored-evaluations.ts'
 import { failedWorkflow, rewarded, rolloutResult, sample } from '../rollout-results.ts'
+import { newRun } from '../stored-evaluations.ts'
 
 it('holds the items and metrics that the evaluation returned', async () => {
   const outputRoot = defaultOutputRoot(await temporaryFolder())

@@ -21,9 +21,9 @@ import {
   type RunReader,
 } from '@osmosis/eval'
 import type { RunManifest } from '@osmosis/eval/analysis'
-import { madeEvent, madeManifest, temporaryFolder } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { madeEvent, madeManifest, temporaryFolder } from '../../../../test/kit/index.ts'
 import { itemOf } from '../store/runs.ts'
 
 async function storedRun(

@@ -1,9 +1,9 @@
-import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { evaluate } from '../evaluations.ts'
-import { journalOf, newRun } from '../stored-evaluations.ts'
 import { failedWorkflow, rewarded } from '../rollout-results.ts'
+import { journalOf, newRun } from '../stored-evaluations.ts'
 
 const boom = failedWorkflow("Cannot read properties of undefined (reading 'orders')")
 

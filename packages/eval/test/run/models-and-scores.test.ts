@@ -4,8 +4,8 @@ import type { ItemEvent } from '@osmosis/eval/analysis'
 import { describe, expect, it } from 'vitest'
 
 import { datasetRows, evaluate, modelThat, names, placeOf } from '../evaluations.ts'
-import { askingModel } from '../stored-evaluations.ts'
 import { failedWorkflow, rewarded, rolloutResult, sample } from '../rollout-results.ts'
+import { askingModel } from '../stored-evaluations.ts'
 
 const said = (content: string): unknown[] => [
   { role: 'user', content: 'q' },

@@ -9,12 +9,12 @@ import {
 } from '@osmosis/controller'
 import { openRun, resumeRun, runEvaluation, toScorer, type RunStore } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
-import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { datasetRows, evaluate, modelThat, names, placeOf } from '../evaluations.ts'
-import { answering, askingModel, journalOf, newRun } from '../stored-evaluations.ts'
 import { failedWorkflow, rewarded, sample } from '../rollout-results.ts'
+import { answering, askingModel, journalOf, newRun } from '../stored-evaluations.ts'
 
 describe('a run with a store', () => {
   it('writes every outcome to its journal before it acknowledges the result', async () => {

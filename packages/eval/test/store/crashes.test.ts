@@ -2,10 +2,10 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 
 import { createRun, openRun } from '@osmosis/eval'
-import { madeEvent, madeManifest, temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
-import { osmosisErrorOf } from '../thrown-by.ts'
 
+import { madeEvent, madeManifest, temporaryFolder } from '../../../../test/kit/index.ts'
+import { osmosisErrorOf } from '../thrown-by.ts'
 import { crash, inFlight } from './crashes.ts'
 import { itemOf } from './runs.ts'
 

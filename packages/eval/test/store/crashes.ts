@@ -5,6 +5,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 import { createRun, openRun } from '@osmosis/eval'
+
 import { madeManifest } from '../../../../test/kit/made-runs.ts'
 
 /** Items that a writer works on at once. */

@@ -8,9 +8,9 @@ import path from 'node:path'
 import { OsmosisError } from '@osmosis/core'
 import { archiveRun, createRun, openRun, reserveRun, resumeRun, type RunStore } from '@osmosis/eval'
 import { FolderLock } from '@osmosis/protocol/files'
-import { madeManifest, onlyIf, temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
+import { madeManifest, onlyIf, temporaryFolder } from '../../../../test/kit/index.ts'
 import { osmosisErrorOf } from '../thrown-by.ts'
 import { itemOf } from './runs.ts'
 

@@ -14,9 +14,9 @@ import {
   type RunStore,
 } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
-import { madeManifest, temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { madeManifest, temporaryFolder } from '../../../../test/kit/index.ts'
 import { osmosisErrorOf } from '../thrown-by.ts'
 import { itemOf } from './runs.ts'
 

@@ -3,14 +3,14 @@ import { join } from 'node:path'
 
 import { archiveRun, changedInputs, createRun, itemKey, openRun, resumeRun } from '@osmosis/eval'
 import type { ItemEvent, RunInputs } from '@osmosis/eval/analysis'
+import { expect, it } from 'vitest'
+
 import {
   journalLine,
   madeEvent,
   madeManifest,
   temporaryFolder,
 } from '../../../../test/kit/index.ts'
-import { expect, it } from 'vitest'
-
 import { osmosisErrorOf } from '../thrown-by.ts'
 import { itemOf } from './runs.ts'
 

@@ -1,5 +1,6 @@
 import type { EndedItem } from '@osmosis/eval'
 import type { ItemEvent } from '@osmosis/eval/analysis'
+
 import { madeEvent } from '../../../../test/kit/made-runs.ts'
 
 /** An item in which the policy said `text`. */

@@ -3,9 +3,9 @@ import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
 import { createRun, itemKey, openRun, resumeRun, type RunReader } from '@osmosis/eval'
-import { madeManifest, temporaryFolder } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
+import { madeManifest, temporaryFolder } from '../../../../test/kit/index.ts'
 import { itemOf } from './runs.ts'
 
 async function found(reader: RunReader, text: string): Promise<string[]> {

@@ -11,6 +11,9 @@ import {
 } from '@osmosis/eval'
 import type { StepRecord } from '@osmosis/eval/analysis'
 import { LocalBackend, runToEnd, withStages } from '@osmosis/server/execution'
+import { expect, it } from 'vitest'
+
+import { grader, request, workflow } from '../../../../test/kit/executed-rollouts.ts'
 import {
   chunk,
   eventStream,
@@ -18,8 +21,6 @@ import {
   startPolicyEndpoint,
   temporaryFolder,
 } from '../../../../test/kit/index.ts'
-import { grader, request, workflow } from '../../../../test/kit/executed-rollouts.ts'
-import { expect, it } from 'vitest'
 
 /** A rollout that another trainer asks for. */
 interface Task {

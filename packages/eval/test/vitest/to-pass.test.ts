@@ -3,9 +3,9 @@ import path from 'node:path'
 // oxlint-disable-next-line import/no-unassigned-import -- it adds the matcher
 import '@osmosis/eval/vitest'
 import { openRun, toScorer, type EvaluationResult } from '@osmosis/eval'
-import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { evaluate, placeOf } from '../evaluations.ts'
 import { failedWorkflow, rewarded, rolloutResult, sample } from '../rollout-results.ts'
 import { newRun } from '../stored-evaluations.ts'

@@ -1,6 +1,4 @@
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
-import type { ChatMessage } from '@osmosis/core/policy'
-import { lastJson, withoutThinking } from '@osmosis/core/scores'
 import {
   isTransientStatus,
   parseJson,
@@ -8,6 +6,8 @@ import {
   retryRequest,
   timeLimit,
 } from '@osmosis/core/http'
+import type { ChatMessage } from '@osmosis/core/policy'
+import { lastJson, withoutThinking } from '@osmosis/core/scores'
 import type { z } from 'zod'
 
 import type { ChatModel } from '../chat-model.ts'

@@ -10,6 +10,7 @@ import type {
   PromptMessage,
 } from '@osmosis/core'
 import type { EndpointNames } from '@osmosis/core/http'
+
 import type { CancelDisposition, RolloutStatus } from '../wire/rollout-protocol.ts'
 
 /** One rollout to execute. */

@@ -1,6 +1,7 @@
 import { isOsmosisError, OsmosisError, type OsmosisErrorCode } from '@osmosis/core'
 import { beginningOf, errorTextBytes } from '@osmosis/core/http'
 
+import type { CancelDisposition, RolloutStatus } from '../wire/rollout-protocol.ts'
 import type {
   RolloutEvent,
   RolloutFailure,
@@ -8,7 +9,6 @@ import type {
   SamplesById,
   WorkflowOutcome,
 } from './execution-backend.ts'
-import type { CancelDisposition, RolloutStatus } from '../wire/rollout-protocol.ts'
 
 // The lifecycle of a rollout. Backends, workers, leases, the outbox and the scripts of the queue decide by
 // these tables; none of them has states or limits of its own.

@@ -2,9 +2,10 @@ import { hash } from 'node:crypto'
 import { lstat, mkdir } from 'node:fs/promises'
 import path from 'node:path'
 
-import { writeFileAtomically } from '../files/atomic-write.ts'
-import { beginningOf, errorTextBytes, longErrorTextBytes } from '@osmosis/core/http'
 import { isPathSegment, OsmosisError } from '@osmosis/core'
+import { beginningOf, errorTextBytes, longErrorTextBytes } from '@osmosis/core/http'
+
+import { writeFileAtomically } from '../files/atomic-write.ts'
 import { documentText, toText } from './document-text.ts'
 import { toTrajectories, type EndedRollout } from './to-trajectories.ts'
 

@@ -1,6 +1,5 @@
-import { z } from 'zod'
-
 import { isPathSegment } from '@osmosis/core'
+import { z } from 'zod'
 
 /**
  * HTTP bodies between a training cluster (the controller) and a rollout server. Unknown keys of received

@@ -1,4 +1,5 @@
 import { RolloutContext, toRolloutSample, type RolloutSample } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/policy'
 import {
   readTrajectoryReport,
   toTrajectories,
@@ -6,9 +7,9 @@ import {
   type EndedRollout,
   type Trajectory,
 } from '@osmosis/protocol/trajectory'
-import type { ChatMessage } from '@osmosis/core/policy'
-import { sendJson, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { expect } from 'vitest'
+
+import { sendJson, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 
 export const user = (content: string): ChatMessage => ({ role: 'user', content })
 

@@ -3,7 +3,6 @@ import { readTrajectoryReport } from '@osmosis/protocol/trajectory'
 import { describe, expect, it } from 'vitest'
 
 import { sendJson, startPolicyEndpoint } from '../../../../test/kit/index.ts'
-
 import {
   answer,
   conversation,

@@ -7,10 +7,10 @@ import {
   writeTrajectories,
   type Trajectory,
 } from '@osmosis/protocol/trajectory'
-import { temporaryFolder, runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
+import { temporaryFolder, runs } from '../../../../test/kit/index.ts'
 import { ended, sampleOf, samples, user } from './documents.ts'
 
 const read = (root: string, name = 'r1/trajectory.json'): Trajectory => {

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
+import { argumentsObject, nameForAgent } from '@osmosis/core/policy'
+
 import type { PolicyAnswerEnd, AnswerSegment, SegmentStep } from '../answer-segments.ts'
 import {
   type Dialect,
@@ -10,7 +12,6 @@ import {
   eventText,
   type WireObject,
 } from '../dialect.ts'
-import { argumentsObject, nameForAgent } from '@osmosis/core/policy'
 import { fromMessagesRequest } from './messages-request.ts'
 import { toClientId } from './tool-ids.ts'
 

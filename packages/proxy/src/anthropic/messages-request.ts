@@ -4,6 +4,7 @@ import type {
   ChatMessage,
   ChatToolCall,
 } from '@osmosis/core/policy'
+
 import {
   addUnknown,
   assertChoice,

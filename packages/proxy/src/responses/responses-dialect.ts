@@ -1,4 +1,5 @@
 import type { ChatMessage } from '@osmosis/core/policy'
+
 import {
   type Dialect,
   type DialectExchange,

@@ -1,7 +1,7 @@
 import { promisify } from 'node:util'
 
-import type { ParentMessage, WorkerMessage } from './worker-messages.ts'
 import { residentBytes } from './exit-report.ts'
+import type { ParentMessage, WorkerMessage } from './worker-messages.ts'
 
 type WatchMessage = Extract<ParentMessage, { type: 'watch' }>
 /** A message to a worker that is being watched. */

@@ -1,5 +1,5 @@
-import path from 'node:path'
 import { existsSync } from 'node:fs'
+import path from 'node:path'
 import { getHeapStatistics } from 'node:v8'
 import { Worker } from 'node:worker_threads'
 
@@ -7,9 +7,6 @@ import { errorMessage, OsmosisError, type StartingModelCall } from '@osmosis/cor
 import { beginningOf, errorTextBytes, untilAborted } from '@osmosis/core/http'
 import type { ModelCallGates, RolloutEvent } from '@osmosis/protocol'
 
-import { LocalBackend, type LocalBackendOptions } from '../execution/local-backend.ts'
-import { concurrencyLimits } from '../execution/slots/concurrency-limits.ts'
-import { codePlace } from '../containment/error-place.ts'
 import { exitDespiteThreads } from '../containment/blocked-threads.ts'
 import {
   type Containment,
@@ -17,12 +14,15 @@ import {
   ignoreBrokenPipe,
   keepListeners,
 } from '../containment/contain-user-code.ts'
+import { codePlace } from '../containment/error-place.ts'
+import { LocalBackend, type LocalBackendOptions } from '../execution/local-backend.ts'
+import { concurrencyLimits } from '../execution/slots/concurrency-limits.ts'
+import { reportExit, reportEveryExit } from './exit-report.ts'
+import type { GuardData } from './guard-thread.ts'
+import { ParentChannel, type LaterMessage } from './parent-channel.ts'
 import { sendSamples } from './portable-values.ts'
 import { sendError, receiveError, type SentError } from './sent-errors.ts'
 import { sendEvent, sendFailure } from './sent-events.ts'
-import { ParentChannel, type LaterMessage } from './parent-channel.ts'
-import type { GuardData } from './guard-thread.ts'
-import { reportExit, reportEveryExit } from './exit-report.ts'
 import type { WorkerRollouts } from './worker-messages.ts'
 
 /** What a child process does. */

@@ -14,8 +14,8 @@ import { isFinal, type DeliveryOutcome } from '@osmosis/protocol'
 import { boundedText } from '@osmosis/protocol/http'
 
 import { ConcurrencyLimiter } from '../execution/slots/concurrency-limiter.ts'
-import type { Logger } from '../logging/logger.ts'
 import type { Callback } from '../journal/outbox-lines.ts'
+import type { Logger } from '../logging/logger.ts'
 import type { CallbackFigures } from '../metrics/server-metrics.ts'
 
 /** Limits of the attempts to deliver a callback. All times are milliseconds. */

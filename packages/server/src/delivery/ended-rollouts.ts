@@ -1,10 +1,9 @@
-import { AppendedFile, WriteGroups } from '@osmosis/protocol/files'
-
 import { createReadStream } from 'node:fs'
 import { rename } from 'node:fs/promises'
 import path from 'node:path'
 
 import type { RolloutState } from '@osmosis/protocol'
+import { AppendedFile, WriteGroups } from '@osmosis/protocol/files'
 import { rolloutStatusSchema } from '@osmosis/protocol/wire'
 import { z } from 'zod'
 

@@ -1,8 +1,7 @@
 import { errorMessage } from '@osmosis/core'
 import { isFinal, type DeliveryOutcome } from '@osmosis/protocol'
 
-import type { Logger } from '../logging/logger.ts'
-import type { CallbackRecord } from './callback-delivery.ts'
+import type { OutboxJournal } from '../journal/journal.ts'
 import {
   type Callback,
   fromEntry,
@@ -14,7 +13,8 @@ import {
   type Note,
   type Step,
 } from '../journal/outbox-lines.ts'
-import type { OutboxJournal } from '../journal/journal.ts'
+import type { Logger } from '../logging/logger.ts'
+import type { CallbackRecord } from './callback-delivery.ts'
 
 /** The end of a leased rollout. */
 export interface StoredOutcome {

@@ -12,9 +12,9 @@ import {
 } from '@osmosis/protocol/files'
 
 import { OutboxJournal, type JournalFolder } from '../journal/journal.ts'
+import { toEntry, toFirstLine, type OutboxAcceptance } from '../journal/outbox-lines.ts'
 import type { Logger } from '../logging/logger.ts'
 import { EndedRollouts, type RememberedRollout } from './ended-rollouts.ts'
-import { toEntry, toFirstLine, type OutboxAcceptance } from '../journal/outbox-lines.ts'
 import { readRecord, OutboxRecord } from './outbox-record.ts'
 
 /** What earlier processes left in an outbox. */

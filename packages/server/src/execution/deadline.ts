@@ -1,7 +1,8 @@
 import { OsmosisError } from '@osmosis/core'
 import { startTimer, type LongTimer } from '@osmosis/core/http'
-import { UserCode, type RolloutScope } from '../containment/user-code.ts'
 import type { RolloutRequest } from '@osmosis/protocol'
+
+import { UserCode, type RolloutScope } from '../containment/user-code.ts'
 
 /**
  * The user code of one phase of a rollout, and the time it may take. Its signal aborts when the time

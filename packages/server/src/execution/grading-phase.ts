@@ -1,10 +1,11 @@
 import { OsmosisError, type RolloutSample, type GraderClass } from '@osmosis/core'
 import { assertReward, cloneConfig } from '@osmosis/core/workflow'
-import type { ConcurrencyLimiter } from './slots/concurrency-limiter.ts'
-import { type Deadline, graderDeadline } from './deadline.ts'
 import type { SamplesById, GradingOutcome } from '@osmosis/protocol'
+
+import { type Deadline, graderDeadline } from './deadline.ts'
 import type { LiveRollout } from './live-rollout.ts'
 import { SampleGrading } from './sample-grading.ts'
+import type { ConcurrencyLimiter } from './slots/concurrency-limiter.ts'
 import { noSamples, toFailure, type WorkflowResult } from './workflow-phase.ts'
 
 /** Runs the grader over the samples of a workflow that succeeded. Never rejects. */

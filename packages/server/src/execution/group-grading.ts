@@ -9,11 +9,12 @@ import type {
 } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
 import { cloneConfig, requireLabel } from '@osmosis/core/workflow'
-import type { ConcurrencyLimiter } from './slots/concurrency-limiter.ts'
+
 import { type Deadline, graderDeadline } from './deadline.ts'
 import { assertRewarded, graded, notGraded } from './grading-phase.ts'
 import type { LiveRollout } from './live-rollout.ts'
 import { SampleGrading } from './sample-grading.ts'
+import type { ConcurrencyLimiter } from './slots/concurrency-limiter.ts'
 import { toFailure } from './workflow-phase.ts'
 
 /** A group, and how many attempts it has. */

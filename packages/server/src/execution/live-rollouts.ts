@@ -1,6 +1,5 @@
 import { OsmosisError } from '@osmosis/core'
 import { ReleasingMap } from '@osmosis/core/http'
-import { RolloutMemory } from '@osmosis/protocol/http'
 import {
   cancelDispositions,
   endedState,
@@ -14,6 +13,8 @@ import {
   type RolloutState,
   type SamplesById,
 } from '@osmosis/protocol'
+import { RolloutMemory } from '@osmosis/protocol/http'
+
 import type { LiveRollout } from './live-rollout.ts'
 import { failedWorkflow, toFailure, type WorkflowResult } from './workflow-phase.ts'
 

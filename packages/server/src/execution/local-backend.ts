@@ -11,7 +11,6 @@ import type {
 import { EgressPolicy } from '@osmosis/core/http'
 import { beginRolloutTrace } from '@osmosis/core/tracing'
 import { isGroupGraderClass } from '@osmosis/core/workflow'
-
 import type {
   CancelDisposition,
   BackendLoad,
@@ -22,6 +21,7 @@ import type {
   RolloutSelector,
   RolloutState,
 } from '@osmosis/protocol'
+
 import { runGradingPhase } from './grading-phase.ts'
 import { ArtifactsFolder, LiveRollout } from './live-rollout.ts'
 import { LiveRollouts, type RolloutPhases } from './live-rollouts.ts'

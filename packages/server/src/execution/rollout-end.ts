@@ -1,3 +1,5 @@
+import { type ErrorCategory, OsmosisError, type RolloutSample } from '@osmosis/core'
+import { assertReward } from '@osmosis/core/workflow'
 import {
   cancellerOf,
   reportOf,
@@ -8,10 +10,9 @@ import {
   type RolloutReport,
   type RolloutRequest,
 } from '@osmosis/protocol'
+
 import { executeThrough, settled } from './rollout-stages.ts'
 import { toFailure } from './workflow-phase.ts'
-import { type ErrorCategory, OsmosisError, type RolloutSample } from '@osmosis/core'
-import { assertReward } from '@osmosis/core/workflow'
 
 /** The one outcome of a rollout, as trainers receive it. A failure is never a reward. */
 export type ExecutionOutcome =

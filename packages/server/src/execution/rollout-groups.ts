@@ -3,8 +3,9 @@ import { isDeepStrictEqual } from 'node:util'
 import type { FailedMember, RolloutGroup, RolloutSample } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
 import { groupSettings } from '@osmosis/core/workflow'
-import { RolloutMemory } from '@osmosis/protocol/http'
 import type { GradingOutcome, RolloutFailure, RolloutRequest } from '@osmosis/protocol'
+import { RolloutMemory } from '@osmosis/protocol/http'
+
 import { assertSamples, notGraded, nothingToGradeAgainst } from './grading-phase.ts'
 import {
   gradeGroup,

@@ -1,4 +1,3 @@
-import type { SamplesById } from '@osmosis/protocol'
 import {
   OsmosisError,
   type RolloutSample,
@@ -7,6 +6,8 @@ import {
   type MetadataOf,
 } from '@osmosis/core'
 import { assertReward, assertStepRewards, requireLabel } from '@osmosis/core/workflow'
+import type { SamplesById } from '@osmosis/protocol'
+
 import type { LiveRollout } from './live-rollout.ts'
 import { requireOutput } from './run-output.ts'
 

@@ -6,7 +6,6 @@ import { pipeline } from 'node:stream/promises'
 
 import { errorMessage, OsmosisError, type WorkFolderOptions } from '@osmosis/core'
 import { openBelow } from '@osmosis/core/sandbox'
-
 import { removeTree } from '@osmosis/protocol/files'
 
 /** How much the artifacts of a rollout may have: the agent may leave a file that is larger than the disk. Bytes. */

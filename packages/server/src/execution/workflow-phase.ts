@@ -25,14 +25,14 @@ import {
 import { RolloutBudget } from '@osmosis/core/policy'
 import { setTrace } from '@osmosis/core/tracing'
 import { cloneConfig, recordOf, type SampleRegistry } from '@osmosis/core/workflow'
-
-import { runInRollout, type RolloutScope } from '../containment/user-code.ts'
-import { thrownBy } from '../containment/error-place.ts'
-import type { ArtifactsFolder, LiveRollout } from './live-rollout.ts'
-import { type ConcurrencyLimiter, ownTurn } from './slots/concurrency-limiter.ts'
-import { endedWithoutOutput, registerReturned, storeOutput } from './run-output.ts'
 import type { SamplesById, RolloutFailure, WorkflowOutcome } from '@osmosis/protocol'
+
+import { thrownBy } from '../containment/error-place.ts'
+import { runInRollout, type RolloutScope } from '../containment/user-code.ts'
 import { QueueClock, workflowDeadline } from './deadline.ts'
+import type { ArtifactsFolder, LiveRollout } from './live-rollout.ts'
+import { endedWithoutOutput, registerReturned, storeOutput } from './run-output.ts'
+import { type ConcurrencyLimiter, ownTurn } from './slots/concurrency-limiter.ts'
 import { type EarlyEnd, earlyEnd, promptTooLong, withFailedCall } from './workflow-faults.ts'
 
 const artifacts = Symbol('artifacts')

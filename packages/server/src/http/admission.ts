@@ -5,13 +5,13 @@ import type { RolloutState } from '@osmosis/protocol'
 import { RolloutMemory, type SecretValues } from '@osmosis/protocol/http'
 
 import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
-import type { Callback, OutboxAcceptance } from '../journal/outbox-lines.ts'
-import type { Leftovers, Outbox } from '../delivery/outbox.ts'
 import type { OutboxRecord } from '../delivery/outbox-record.ts'
-import { AdmittedIds } from './admitted-ids.ts'
-import { HttpRefusal } from './server-route.ts'
+import type { Leftovers, Outbox } from '../delivery/outbox.ts'
+import type { Callback, OutboxAcceptance } from '../journal/outbox-lines.ts'
 import type { Logger } from '../logging/logger.ts'
 import type { RunningWork } from '../work/running-work.ts'
+import { AdmittedIds } from './admitted-ids.ts'
+import { HttpRefusal } from './server-route.ts'
 
 /** Seconds after which a refused caller may retry. */
 const retryAfter = { 'retry-after': '5' }

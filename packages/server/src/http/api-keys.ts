@@ -1,6 +1,5 @@
 import { OsmosisError } from '@osmosis/core'
 import { assertApiKey, carriesKey } from '@osmosis/core/http'
-
 import type { SecretValues } from '@osmosis/protocol/http'
 
 /**

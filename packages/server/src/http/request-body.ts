@@ -2,8 +2,8 @@ import type { EgressPolicy } from '@osmosis/core/http'
 import { parsePlainJson } from '@osmosis/protocol/wire'
 import type { z } from 'zod'
 
-import { HttpRefusal, type BodyProblem, type ExpectedBody } from './server-route.ts'
 import { endOfText, openBrace, openBracket, quote } from '../journal/json-bytes.ts'
+import { HttpRefusal, type BodyProblem, type ExpectedBody } from './server-route.ts'
 
 const maxProblems = 100
 /**

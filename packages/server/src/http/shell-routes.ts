@@ -1,6 +1,6 @@
 import { z, type OpenAPIHono } from '@hono/zod-openapi'
-import type { FileSystemWatch } from '../containment/blocked-threads.ts'
 
+import type { FileSystemWatch } from '../containment/blocked-threads.ts'
 import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
 import type { Outbox } from '../delivery/outbox.ts'
 import type { ServerMetrics } from '../metrics/server-metrics.ts'

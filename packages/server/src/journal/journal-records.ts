@@ -1,5 +1,5 @@
-import { lineKinds, noteKinds } from './outbox-lines.ts'
 import type { Segment, SegmentLine } from './journal-segment.ts'
+import { lineKinds, noteKinds } from './outbox-lines.ts'
 
 /** A record of the journal, and where its lines are. */
 export interface JournalRecord {

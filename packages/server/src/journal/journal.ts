@@ -1,6 +1,5 @@
 import { WriteGroups } from '@osmosis/protocol/files'
 
-import { toLastLine } from './outbox-lines.ts'
 import { JournalCompaction } from './journal-compaction.ts'
 import {
   findRecords,
@@ -9,6 +8,7 @@ import {
   type JournalRecord,
 } from './journal-records.ts'
 import { findSegments, Segment } from './journal-segment.ts'
+import { toLastLine } from './outbox-lines.ts'
 
 /** A segment of this size gets no further group. Bytes. */
 const segmentBytes = 1024 * 1024

@@ -1,8 +1,8 @@
 import { isOsmosisError } from '@osmosis/core'
 import { errorTextBytes } from '@osmosis/core/http'
+import type { SecretValues } from '@osmosis/protocol/http'
 
 import type { LogFields, Logger } from './logger.ts'
-import type { SecretValues } from '@osmosis/protocol/http'
 
 /** Maximum depth of nested errors and fields. */
 const maxDepth = 6

@@ -2,9 +2,9 @@ import { addAbortListener } from 'node:events'
 import { constants } from 'node:os'
 
 import { errorMessage } from '@osmosis/core'
-import { containUserCode, ignoreBrokenPipe } from '../containment/contain-user-code.ts'
-import { endWhenBlocked, exitDespiteThreads } from '../containment/blocked-threads.ts'
 
+import { endWhenBlocked, exitDespiteThreads } from '../containment/blocked-threads.ts'
+import { containUserCode, ignoreBrokenPipe } from '../containment/contain-user-code.ts'
 import type { Logger } from '../logging/logger.ts'
 
 type Close = (options?: { waitSeconds?: number }) => Promise<void>

@@ -8,8 +8,8 @@ import { OsmosisError } from '@osmosis/core'
 import { isLoopback } from '@osmosis/core/http'
 import { listenOn } from '@osmosis/protocol/http'
 
-import type { ServableApp } from '../http/server-shell.ts'
 import { HttpRefusal, toResponse } from '../http/server-route.ts'
+import type { ServableApp } from '../http/server-shell.ts'
 import { ConnectionPlaces } from './connection-places.ts'
 import { ownProcess } from './process-owner.ts'
 

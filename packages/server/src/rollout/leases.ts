@@ -16,9 +16,9 @@ import type {
 } from '@osmosis/protocol/wire'
 
 import type { OutboxRecord } from '../delivery/outbox-record.ts'
-import { RunningWork } from '../work/running-work.ts'
 import { LeaseRegistry, type LeaseOptions } from '../leases/lease-registry.ts'
 import type { LeasedRollout, LeaseIdentity, LeaseOutcome } from '../leases/leased-rollout.ts'
+import { RunningWork } from '../work/running-work.ts'
 import { encodeSamples, onlyOne, type EncodedBody } from './callback-bodies.ts'
 import { OutcomeLog, warnOfStepRewards, type LogServices } from './server-stages.ts'
 

@@ -1,16 +1,16 @@
-import type { CancelDisposition } from '@osmosis/protocol/wire'
+import type { TraceHeaders } from '@osmosis/core/http'
 import {
   isEnded,
   type ExecutionBackend,
   type RolloutSelector,
   type RolloutState,
 } from '@osmosis/protocol'
-import type { TraceHeaders } from '@osmosis/core/http'
+import type { CancelDisposition } from '@osmosis/protocol/wire'
 
 import type { CallbackDelivery } from '../delivery/callback-delivery.ts'
+import type { Admission } from '../http/admission.ts'
 import type { LeasedRollout } from '../leases/leased-rollout.ts'
 import type { Leases } from './leases.ts'
-import type { Admission } from '../http/admission.ts'
 import type {
   RolloutBody,
   LeaseResults,

@@ -1,3 +1,4 @@
+import { inTrace, type TraceHeaders } from '@osmosis/core/http'
 import {
   interrupted,
   type GradingOutcome,
@@ -7,14 +8,12 @@ import {
   type RolloutState,
   type WorkflowOutcome,
 } from '@osmosis/protocol'
-
 import type { CompletionCallbackBody, GraderCallbackBody } from '@osmosis/protocol/wire'
 
-import { completionBody, graderBody, type BodyParts, type EncodedBody } from './callback-bodies.ts'
-import { inTrace, type TraceHeaders } from '@osmosis/core/http'
 import type { CallbackDelivery, CallbackRecord } from '../delivery/callback-delivery.ts'
 import type { Callback } from '../journal/outbox-lines.ts'
 import type { Logger } from '../logging/logger.ts'
+import { completionBody, graderBody, type BodyParts, type EncodedBody } from './callback-bodies.ts'
 import { OutcomeLog, warnOfStepRewards, type LogServices } from './server-stages.ts'
 
 /** Where the results of one rollout are sent. */

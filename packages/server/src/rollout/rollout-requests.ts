@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 
 import type { PromptMessage } from '@osmosis/core'
+import type { EndpointNames, TraceHeaders } from '@osmosis/core/http'
 import {
   reportAfter,
   type ExecutionBackend,
@@ -9,21 +10,20 @@ import {
   type RolloutRequest,
   type RolloutStage,
 } from '@osmosis/protocol'
-import { outcomeOf, type ExecutionOutcome } from '../execution/rollout-end.ts'
-import { executeThrough, settled } from '../execution/rollout-stages.ts'
-import type { EndpointNames, TraceHeaders } from '@osmosis/core/http'
 import type {
   LeasedRolloutAcceptedBody,
   LeasedRolloutRequestBody,
   RolloutRequestBody,
 } from '@osmosis/protocol/wire'
 
-import type { ServerServices } from '../http/server-shell.ts'
-import { digestOfToken, newLeaseToken } from '../leases/leased-rollout.ts'
-import type { LeaseRegistry } from '../leases/lease-registry.ts'
-import type { Leases } from './leases.ts'
-import type { OwnershipLog } from '../work/ownership-log.ts'
+import { outcomeOf, type ExecutionOutcome } from '../execution/rollout-end.ts'
+import { executeThrough, settled } from '../execution/rollout-stages.ts'
 import type { AdmissionRequest } from '../http/admission.ts'
+import type { ServerServices } from '../http/server-shell.ts'
+import type { LeaseRegistry } from '../leases/lease-registry.ts'
+import { digestOfToken, newLeaseToken } from '../leases/leased-rollout.ts'
+import type { OwnershipLog } from '../work/ownership-log.ts'
+import type { Leases } from './leases.ts'
 import type { RolloutBody } from './ports/rollout-ports.ts'
 import { deliverCallbacks, ifInterrupted, type CallbackTargets } from './rollout-callbacks.ts'
 import { counted, logged, owned } from './server-stages.ts'

@@ -1,4 +1,5 @@
-import { ConcurrencyLimiter } from '../execution/slots/concurrency-limiter.ts'
+import { errorMessage, type RolloutSample } from '@osmosis/core'
+import { longErrorTextBytes, untilAborted, withTimeLimit } from '@osmosis/core/http'
 import type {
   GradingOutcome,
   RolloutEvent,
@@ -7,8 +8,7 @@ import type {
   SamplesById,
   WorkflowOutcome,
 } from '@osmosis/protocol'
-import { errorMessage, type RolloutSample } from '@osmosis/core'
-import { longErrorTextBytes, untilAborted, withTimeLimit } from '@osmosis/core/http'
+import type { SecretValues } from '@osmosis/protocol/http'
 import {
   readTrajectoryReport,
   writeTrajectories,
@@ -17,8 +17,8 @@ import {
   type TrajectoryReport,
 } from '@osmosis/protocol/trajectory'
 
+import { ConcurrencyLimiter } from '../execution/slots/concurrency-limiter.ts'
 import type { Logger } from '../logging/logger.ts'
-import type { SecretValues } from '@osmosis/protocol/http'
 
 /** What trajectory documents need. */
 export interface TrajectoryServices {

@@ -1,5 +1,4 @@
 import { errorMessage, type PolicyCall, type RolloutSample } from '@osmosis/core'
-import { oneReward, type RewardRule, type ExecutionOutcome } from '../execution/rollout-end.ts'
 import { missingOf, sampledLogprobs } from '@osmosis/protocol/trajectory'
 import type {
   CallReportBody,
@@ -8,6 +7,7 @@ import type {
   RunSampleBody,
 } from '@osmosis/protocol/wire'
 
+import { oneReward, type RewardRule, type ExecutionOutcome } from '../execution/rollout-end.ts'
 import { callReports } from '../rollout/callback-bodies.ts'
 
 /** How the outcome of a rollout becomes one number. */

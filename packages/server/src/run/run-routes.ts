@@ -12,6 +12,8 @@ import {
   type RunRequestBody,
 } from '@osmosis/protocol/wire'
 
+import type { ExecutionOutcome } from '../execution/rollout-end.ts'
+import type { Admission } from '../http/admission.ts'
 import { reachableUrl } from '../http/request-body.ts'
 import {
   jsonAnswer,
@@ -20,12 +22,10 @@ import {
   type ServerRoute,
 } from '../http/server-route.ts'
 import type { Logger } from '../logging/logger.ts'
-import { warnOfStepRewards } from '../rollout/server-stages.ts'
-import type { ExecutionOutcome } from '../execution/rollout-end.ts'
 import type { RolloutRequests } from '../rollout/rollout-requests.ts'
-import type { Admission } from '../http/admission.ts'
-import { toRunAnswer } from './run-answer.ts'
+import { warnOfStepRewards } from '../rollout/server-stages.ts'
 import { RowGroups } from './row-groups.ts'
+import { toRunAnswer } from './run-answer.ts'
 import { type PostedRow, rowIn, toRunRequest, type RunRouteOptions } from './run-request.ts'
 
 /** `POST /run` and `POST /flush`. */

@@ -1,8 +1,8 @@
 import { errorMessage } from '@osmosis/core'
-import type { RolloutRequest } from '@osmosis/protocol'
-import type { RolloutStatus } from '@osmosis/protocol/wire'
-import { boundedText } from '@osmosis/protocol/http'
 import { createTransport, startTimer, withTimeLimit, type Transport } from '@osmosis/core/http'
+import type { RolloutRequest } from '@osmosis/protocol'
+import { boundedText } from '@osmosis/protocol/http'
+import type { RolloutStatus } from '@osmosis/protocol/wire'
 
 import type { Logger } from '../logging/logger.ts'
 

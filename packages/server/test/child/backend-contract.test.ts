@@ -1,8 +1,9 @@
 import path from 'node:path'
 
 import { createWorkerPool } from '@osmosis/server/child'
-import { runBackendContract } from '../../../../test/kit/backend-contract/index.ts'
 import { describe } from 'vitest'
+
+import { runBackendContract } from '../../../../test/kit/backend-contract/index.ts'
 
 const module = path.join(import.meta.dirname, 'contract-worker.ts')
 

@@ -1,8 +1,9 @@
 import path from 'node:path'
 
-import { containUserCode } from '../../src/containment/contain-user-code.ts'
 import { reportOf } from '@osmosis/protocol'
 import { createWorkerPool } from '@osmosis/server/child'
+
+import { containUserCode } from '../../src/containment/contain-user-code.ts'
 
 // A process with a pool: prints the ids of its workers, then how each rollout ended.
 const [policyUrl = '', ...does] = process.argv.slice(2)

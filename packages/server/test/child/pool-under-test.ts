@@ -9,13 +9,13 @@ import {
   type RolloutRequest,
   type WorkflowOutcome,
 } from '@osmosis/protocol'
-import { startPolicyServer, type PolicyScript, type PolicyServer } from '@osmosis/testing'
 import {
   createWorkerPool,
   type WorkerEnd,
   type WorkerPoolBackend,
   type WorkerPoolOptions,
 } from '@osmosis/server/child'
+import { startPolicyServer, type PolicyScript, type PolicyServer } from '@osmosis/testing'
 import { afterAll, expect, onTestFinished } from 'vitest'
 
 const harmfulWorker = path.join(import.meta.dirname, 'harmful-worker.ts')

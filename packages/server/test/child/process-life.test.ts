@@ -1,10 +1,10 @@
 // @module-tag slow
-import path from 'node:path'
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import path from 'node:path'
+import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import { createInterface } from 'node:readline'
 
 import { expect, it, onTestFinished } from 'vitest'
 

@@ -1,8 +1,8 @@
 import path from 'node:path'
 
-import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
+import { temporaryFolder } from '../../../../test/kit/index.ts'
 import { type Ended, openPool, runRollout } from './pool-under-test.ts'
 
 it(

@@ -1,7 +1,7 @@
 import { createRolloutServer, serve } from '@osmosis/server'
-import { FakeController, metricsIn, post, recordingLogger } from '../../../../test/kit/index.ts'
 import { expect, it, vi } from 'vitest'
 
+import { FakeController, metricsIn, post, recordingLogger } from '../../../../test/kit/index.ts'
 import { sharedPool } from './pool-under-test.ts'
 
 const provider = new URL('./registered-provider.ts', import.meta.url).href

@@ -2,9 +2,9 @@ import { existsSync } from 'node:fs'
 import path from 'node:path'
 
 import type { RolloutEvent } from '@osmosis/protocol'
-import { onlyIf, temporaryFolder } from '../../../../test/kit/index.ts'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 
+import { onlyIf, temporaryFolder } from '../../../../test/kit/index.ts'
 import { endTwoWorkers, openPolicy, openPool, runRollout, sharedPool } from './pool-under-test.ts'
 
 const shared = sharedPool({

@@ -4,9 +4,10 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 import { RolloutContext } from '@osmosis/core'
-import { containUserCode } from '../../src/containment/contain-user-code.ts'
-import { countAlive } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
+
+import { countAlive } from '../../../../test/kit/index.ts'
+import { containUserCode } from '../../src/containment/contain-user-code.ts'
 
 it('connections that tools of many rollouts share do not keep rollouts in memory', async () => {
   onTestFinished(containUserCode({ onUnattributed: (error) => expect.fail(String(error)) }))

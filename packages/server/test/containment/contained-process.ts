@@ -1,7 +1,7 @@
 import { LocalBackend } from '@osmosis/server/execution'
-import { containUserCode } from '../../src/containment/contain-user-code.ts'
 
 import { grader, registerSamples, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
+import { containUserCode } from '../../src/containment/contain-user-code.ts'
 import { harms } from './harmful-code.ts'
 import { sharedConnections } from './shared-connections.ts'
 

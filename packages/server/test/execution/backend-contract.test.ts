@@ -1,4 +1,5 @@
 import { LocalBackend } from '@osmosis/server/execution'
+
 import {
   contractEntrypoints,
   runBackendContract,

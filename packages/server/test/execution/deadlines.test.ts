@@ -2,10 +2,10 @@ import { setTimeout } from 'node:timers/promises'
 
 import { getRolloutContext, type RolloutContext } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { grader, registerSamples, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 
 const never = new Promise<void>(() => {})
 const oneSample = workflow(() => registerSamples('main'))

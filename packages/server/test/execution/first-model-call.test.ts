@@ -1,9 +1,9 @@
 import { getRolloutContext, requireRolloutContext } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { expect, it } from 'vitest'
 
 import { run, workflow } from '../../../../test/kit/executed-rollouts.ts'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 
 it('opens the first gate as well when user code reads the URL of the policy to call it itself', async () => {
   let notified = 0

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-import { LocalBackend } from '@osmosis/server/execution'
 import type { GroupGraderContext } from '@osmosis/core'
-import { countAlive } from '../../../../test/kit/index.ts'
+import { LocalBackend } from '@osmosis/server/execution'
 import { describe, expect, it } from 'vitest'
 
 import { registerSamples, request, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
+import { countAlive } from '../../../../test/kit/index.ts'
 import { endOf, GroupRuns, groupGrader, rankMembers } from './groups.ts'
 
 /** A gate that is opened from outside. */

@@ -6,8 +6,8 @@ import {
   type GroupGraderContext,
   type GroupSettings,
 } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/server/execution'
 import type { RolloutRequest } from '@osmosis/protocol'
+import { LocalBackend } from '@osmosis/server/execution'
 
 import { run, workflow, type ExecutedRollout } from '../../../../test/kit/executed-rollouts.ts'
 

@@ -6,10 +6,10 @@ import {
   type RolloutSample,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import { grader, registerSamples, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 
 const oneSample = workflow(() => registerSamples('main'))
 const rewardAll = grader((ctx) => {

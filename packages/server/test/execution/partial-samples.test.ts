@@ -1,4 +1,3 @@
-import { LocalBackend } from '@osmosis/server/execution'
 import {
   requireRolloutContext,
   toRolloutSample,
@@ -6,10 +5,11 @@ import {
   type RolloutSample,
 } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
-import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
+import { LocalBackend } from '@osmosis/server/execution'
 import { expect, it } from 'vitest'
 
 import { run, workflow, type ExecutedRollout } from '../../../../test/kit/executed-rollouts.ts'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 
 const user = (content: string): ChatMessage => ({ role: 'user', content })
 const assistant = (content: string): ChatMessage => ({ role: 'assistant', content })

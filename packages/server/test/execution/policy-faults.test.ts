@@ -8,8 +8,9 @@ import {
 import { recordOf } from '@osmosis/core/workflow'
 import { LocalBackend } from '@osmosis/server/execution'
 import { fault, startPolicyServer } from '@osmosis/testing'
-import { grader, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
 import { expect, it } from 'vitest'
+
+import { grader, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
 
 class ReachedTurns extends Error {}
 

@@ -1,6 +1,5 @@
 import { AgentWorkflow, requireRolloutContext, type AgentWorkflowContext } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
-import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 import { describe, expect, it } from 'vitest'
 
 import {
@@ -9,6 +8,7 @@ import {
   run,
   type ExecutedRollout,
 } from '../../../../test/kit/executed-rollouts.ts'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 
 const question = { role: 'user', content: 'What is 2 + 2?' }
 const answer = { role: 'assistant', content: '4' }

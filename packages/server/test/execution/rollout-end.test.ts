@@ -1,7 +1,6 @@
-import { LocalBackend, oneReward, runToEnd, type ExecutionOutcome } from '@osmosis/server/execution'
-import type { ExecutionBackend, RolloutEvent, RolloutRequest } from '@osmosis/protocol'
 import { OsmosisError, requireRolloutContext, type GraderContext } from '@osmosis/core'
-import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
+import type { ExecutionBackend, RolloutEvent, RolloutRequest } from '@osmosis/protocol'
+import { LocalBackend, oneReward, runToEnd, type ExecutionOutcome } from '@osmosis/server/execution'
 import { describe, expect, it } from 'vitest'
 
 import {
@@ -10,6 +9,7 @@ import {
   request,
   workflow,
 } from '../../../../test/kit/executed-rollouts.ts'
+import { answerStream, sendStream, startPolicyEndpoint } from '../../../../test/kit/index.ts'
 
 type Rewarded = Extract<ExecutionOutcome, { kind: 'rewarded' }>
 

@@ -6,8 +6,9 @@ import {
 } from '@osmosis/core'
 import { LocalBackend, runToEnd } from '@osmosis/server/execution'
 import { fault, startPolicyServer, type PolicyServer } from '@osmosis/testing'
-import { grader, request, workflow } from '../../../../test/kit/executed-rollouts.ts'
 import { expect, it } from 'vitest'
+
+import { grader, request, workflow } from '../../../../test/kit/executed-rollouts.ts'
 
 const messages = [{ role: 'user' as const, content: 'hi' }]
 

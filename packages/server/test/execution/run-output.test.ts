@@ -6,6 +6,7 @@ import {
   type AgentWorkflowContext,
 } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
+import { startPolicyServer } from '@osmosis/testing'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
@@ -16,7 +17,6 @@ import {
   type ExecutedRollout,
 } from '../../../../test/kit/executed-rollouts.ts'
 import { runs } from '../../../../test/kit/generated-runs.ts'
-import { startPolicyServer } from '@osmosis/testing'
 
 /** A rollout whose `run` is this function, and what its grader read. */
 async function graded(

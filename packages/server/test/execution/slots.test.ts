@@ -1,6 +1,6 @@
 import { type AgentWorkflow, defineWorkflowConfig, OsmosisError } from '@osmosis/core'
-import { LocalBackend } from '@osmosis/server/execution'
 import { reportOf } from '@osmosis/protocol'
+import { LocalBackend } from '@osmosis/server/execution'
 import { describe, expect, it } from 'vitest'
 
 import {

@@ -1,13 +1,14 @@
 import { requireRolloutContext } from '@osmosis/core'
 import { LocalBackend, runToEnd } from '@osmosis/server/execution'
+import { expect, it } from 'vitest'
+
+import { grader, request, workflow } from '../../../../test/kit/executed-rollouts.ts'
 import {
   answerStream,
   sendJson,
   sendStream,
   startPolicyEndpoint,
 } from '../../../../test/kit/index.ts'
-import { grader, request, workflow } from '../../../../test/kit/executed-rollouts.ts'
-import { expect, it } from 'vitest'
 
 const messages = [{ role: 'user', content: 'hi' }]
 

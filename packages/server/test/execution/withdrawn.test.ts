@@ -1,12 +1,5 @@
-import { LocalBackend, runToEnd } from '@osmosis/server/execution'
 import { requireRolloutContext, type AgentWorkflowContext } from '@osmosis/core'
-import {
-  answerStream,
-  sendJson,
-  sendStream,
-  startPolicyEndpoint,
-  type TestPolicyEndpoint,
-} from '../../../../test/kit/index.ts'
+import { LocalBackend, runToEnd } from '@osmosis/server/execution'
 import { describe, expect, it } from 'vitest'
 
 import {
@@ -15,6 +8,13 @@ import {
   request,
   workflow,
 } from '../../../../test/kit/executed-rollouts.ts'
+import {
+  answerStream,
+  sendJson,
+  sendStream,
+  startPolicyEndpoint,
+  type TestPolicyEndpoint,
+} from '../../../../test/kit/index.ts'
 
 const messages = [{ role: 'user', content: 'hi' }]
 const own = { wire: { ownRoute: true } }

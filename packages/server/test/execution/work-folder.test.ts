@@ -6,9 +6,10 @@ import path from 'node:path'
 
 import type { AgentWorkflowContext, WorkFolderOptions } from '@osmosis/core'
 import { LocalBackend } from '@osmosis/server/execution'
+import { expect, it, onTestFinished, vi } from 'vitest'
+
 import { grader, registerSamples, run, workflow } from '../../../../test/kit/executed-rollouts.ts'
 import { onlyIf } from '../../../../test/kit/index.ts'
-import { expect, it, onTestFinished, vi } from 'vitest'
 
 /** A folder for work folders and artifacts of a test. */
 async function parentFolder(): Promise<string> {

@@ -8,9 +8,9 @@ import {
   RolloutContext,
   type RolloutLimits,
 } from '@osmosis/core'
+import type { ChatMessage } from '@osmosis/core/policy'
 import { reportOf, type GradingOutcome, type WorkflowOutcome } from '@osmosis/protocol'
 import { LocalBackend } from '@osmosis/server/execution'
-import type { ChatMessage } from '@osmosis/core/policy'
 
 import { expectRequests } from '../contract-expectations.ts'
 import type { PolicyServer } from '../policy-server.ts'

@@ -6,8 +6,8 @@ import {
   contractRules,
 } from './adapter-rules.ts'
 import { answerCases } from './answer-cases.ts'
-import { fidelityCases } from './fidelity-cases.ts'
 import { failureCases } from './failure-cases.ts'
+import { fidelityCases } from './fidelity-cases.ts'
 import { identityCases } from './identity-cases.ts'
 import { sampleCases } from './sample-cases.ts'
 

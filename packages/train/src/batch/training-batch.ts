@@ -2,8 +2,8 @@ import type { BatchCounts } from '@osmosis/eval/analysis'
 import type { TrainingSequence } from '@osmosis/protocol/trajectory'
 
 import type { BatchSequence, TrainingBatch } from '../learner.ts'
-import { sampledIn } from './loss-scales.ts'
 import { groupAdvantages, type AdvantageOptions } from './advantages.ts'
+import { sampledIn } from './loss-scales.ts'
 
 /** A sample of a rollout that ended, with its sequences. */
 export interface TrainableSample {

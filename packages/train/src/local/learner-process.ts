@@ -1,13 +1,13 @@
-import { parseJson } from '@osmosis/core/http'
 import { spawn, type ChildProcess, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { createWriteStream, existsSync, statSync } from 'node:fs'
 import { once } from 'node:events'
+import { createWriteStream, existsSync, statSync } from 'node:fs'
 import path from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
+import { parseJson } from '@osmosis/core/http'
 import { z } from 'zod'
 
 /** How the bundled learner is started. */

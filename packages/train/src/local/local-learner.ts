@@ -10,10 +10,10 @@ import { trainingSeries, type TrainingRecord, type UpdateFigures } from '@osmosi
 import { boundedText } from '@osmosis/protocol/http'
 import { z } from 'zod'
 
-import { digestFolder } from '../files/folder-digest.ts'
 import { lossScales, surrogateOf } from '../batch/loss-scales.ts'
-import type { LearnerIdentity } from '../loop/same-training.ts'
+import { digestFolder } from '../files/folder-digest.ts'
 import type { BatchSequence, Learner, TrainingBatch, UpdateSettings } from '../learner.ts'
+import type { LearnerIdentity } from '../loop/same-training.ts'
 import {
   startLearner,
   type LearnerFacts,

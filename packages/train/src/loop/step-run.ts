@@ -1,6 +1,6 @@
-import path from 'node:path'
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
+import path from 'node:path'
 
 import { OsmosisError } from '@osmosis/core'
 import {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 
-import { parseJson } from '@osmosis/core/http'
 import { OsmosisError } from '@osmosis/core'
+import { parseJson } from '@osmosis/core/http'
 import type { AssistantMessage, ChatToolCall } from '@osmosis/core/policy'
 
 import { isTextBySchema, parameterSchema } from './schema-types.ts'

@@ -4,8 +4,9 @@ import { globSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { pythonWithTorch, withTorch } from '../../../../test/kit/index.ts'
 import { expect } from 'vitest'
+
+import { pythonWithTorch, withTorch } from '../../../../test/kit/index.ts'
 
 const { it } = withTorch()
 

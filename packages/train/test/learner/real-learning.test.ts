@@ -3,8 +3,9 @@ import { execFile } from 'node:child_process'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { pythonWithModels, withModels } from '../../../../test/kit/index.ts'
 import { expect } from 'vitest'
+
+import { pythonWithModels, withModels } from '../../../../test/kit/index.ts'
 
 const { it } = withModels()
 

@@ -3,12 +3,12 @@ import { connect, type Socket } from 'node:net'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
 
-import { pythonWithTorch, temporaryFolder, withTorch, runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
 
-import { neutralFields, refusedFields } from '../sampling-fields.ts'
+import { pythonWithTorch, temporaryFolder, withTorch, runs } from '../../../../test/kit/index.ts'
 import { startLearner, type LearnerProcess } from '../../src/local/learner-process.ts'
+import { neutralFields, refusedFields } from '../sampling-fields.ts'
 
 const { it } = withTorch()
 

@@ -3,8 +3,9 @@ import { execFile } from 'node:child_process'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { pythonWithTorch, withTorch } from '../../../../test/kit/index.ts'
 import { expect } from 'vitest'
+
+import { pythonWithTorch, withTorch } from '../../../../test/kit/index.ts'
 
 const { it } = withTorch()
 

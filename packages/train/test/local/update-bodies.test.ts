@@ -2,9 +2,6 @@ import { readFileSync } from 'node:fs'
 import { chmod, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
-import { onlyIf, temporaryFolder } from '../../../../test/kit/index.ts'
-import { describe, expect, onTestFinished } from 'vitest'
-
 import {
   defaultUpdate,
   openLocalLearner,
@@ -14,6 +11,9 @@ import {
   type TrainingBatch,
   type UpdateSettings,
 } from '@osmosis/train'
+import { describe, expect, onTestFinished } from 'vitest'
+
+import { onlyIf, temporaryFolder } from '../../../../test/kit/index.ts'
 
 const { it } = onlyIf(process.platform !== 'win32', 'a POSIX shell')
 

@@ -1,9 +1,9 @@
 import path from 'node:path'
 
-import { pythonWithTorch } from '../../../../test/kit/index.ts'
+import { openLocalLearner, type LearnerProcessOptions, type LocalLearner } from '@osmosis/train'
 import { onTestFinished } from 'vitest'
 
-import { openLocalLearner, type LearnerProcessOptions, type LocalLearner } from '@osmosis/train'
+import { pythonWithTorch } from '../../../../test/kit/index.ts'
 
 /** The bundled learner with a policy of which every number can be computed by hand; see `table_policy.py`. */
 export async function tableLearner(

@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 
-import { pythonWithTorch, temporaryFolder, withTorch } from '../../../../test/kit/index.ts'
+import type { LocalLearner, TrainingBatch, UpdateFigures, UpdateSettings } from '@osmosis/train'
 import { expect } from 'vitest'
 
-import type { LocalLearner, TrainingBatch, UpdateFigures, UpdateSettings } from '@osmosis/train'
+import { pythonWithTorch, temporaryFolder, withTorch } from '../../../../test/kit/index.ts'
 import { tableLearner } from './table-learner.ts'
 
 const { it } = withTorch()

@@ -1,6 +1,3 @@
-import { FakeTinker, tokenModelFolder } from '../../../../test/kit/index.ts'
-import { expect, it, onTestFinished } from 'vitest'
-
 import {
   defaultUpdate,
   openTinkerLearner,
@@ -9,6 +6,9 @@ import {
   type TrainingBatch,
   type UpdateFigures,
 } from '@osmosis/train'
+import { expect, it, onTestFinished } from 'vitest'
+
+import { FakeTinker, tokenModelFolder } from '../../../../test/kit/index.ts'
 
 async function opened(): Promise<{
   readonly service: FakeTinker

@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 
 import type { ChatToolCall } from '@osmosis/core/policy'
-import { runs } from '../../../../test/kit/index.ts'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
+import { runs } from '../../../../test/kit/index.ts'
 import { answerReader } from '../../src/tinker/read-answer.ts'
 
 interface AnswerCase {

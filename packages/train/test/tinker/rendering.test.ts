@@ -5,9 +5,9 @@ import path from 'node:path'
 import { promisify } from 'node:util'
 
 import type { ChatMessage } from '@osmosis/core/policy'
-import { pythonWithModels, temporaryFolder, withModels } from '../../../../test/kit/index.ts'
 import { describe, expect } from 'vitest'
 
+import { pythonWithModels, temporaryFolder, withModels } from '../../../../test/kit/index.ts'
 import { ChatTemplate } from '../../src/tinker/chat-template.ts'
 
 const { it } = withModels()

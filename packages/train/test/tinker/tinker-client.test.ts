@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { errorMessage } from '@osmosis/core'
-import { FakeTinker, type TinkerAnswer } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished, vi } from 'vitest'
 
+import { FakeTinker, type TinkerAnswer } from '../../../../test/kit/index.ts'
 import { TinkerClient } from '../../src/tinker/service/tinker-client.ts'
 
 const key = 'tml-0123456789'

@@ -1,9 +1,6 @@
 import { appendFileSync, cpSync, existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { FakeTinker, temporaryFolder, tokenModelFolder } from '../../../../test/kit/index.ts'
-import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
-
 import {
   defaultUpdate,
   openTinkerLearner,
@@ -14,6 +11,9 @@ import {
   type TrainOptions,
   type TrainingBatch,
 } from '@osmosis/train'
+import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest'
+
+import { FakeTinker, temporaryFolder, tokenModelFolder } from '../../../../test/kit/index.ts'
 import { inParts, type Datum } from '../../src/tinker/service/tinker-data.ts'
 import { doorRollouts, doors } from '../doors.ts'
 

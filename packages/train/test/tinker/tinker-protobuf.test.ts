@@ -1,6 +1,6 @@
-import { FakeTinker } from '../../../../test/kit/index.ts'
 import { expect, it, onTestFinished } from 'vitest'
 
+import { FakeTinker } from '../../../../test/kit/index.ts'
 import { TinkerClient } from '../../src/tinker/service/tinker-client.ts'
 import type { ForwardBackward } from '../../src/tinker/service/tinker-data.ts'
 import {

@@ -2,15 +2,15 @@ import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 
-import { tokenModelFolder } from '../../../../test/kit/index.ts'
-import type { ChatCompletion, ChatMessage } from '@osmosis/core/policy'
 import type { PolicyModel } from '@osmosis/controller'
+import type { ChatCompletion, ChatMessage } from '@osmosis/core/policy'
 import { describe, expect, it } from 'vitest'
 
-import { neutralFields, refusedFields } from '../sampling-fields.ts'
+import { tokenModelFolder } from '../../../../test/kit/index.ts'
 import { ChatTemplate } from '../../src/tinker/chat-template.ts'
 import { answerReader } from '../../src/tinker/read-answer.ts'
 import { tokenPolicy } from '../../src/tinker/token-policy.ts'
+import { neutralFields, refusedFields } from '../sampling-fields.ts'
 
 const [end, letterA, letterB, call] = [0, 6, 7, 10]
 const tools = [{ type: 'function', function: { name: 'read_note', parameters: {} } }]

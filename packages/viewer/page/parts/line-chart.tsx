@@ -1,9 +1,9 @@
 import type { TrainingPoint } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 
+import { scaled } from '../media/text-size.ts'
 import { useWidth } from './plot.tsx'
 import { type LinearScale, scaleOf, ticksOf } from './scale.ts'
-import { scaled } from '../media/text-size.ts'
 
 /** A figure over the steps. */
 export interface ChartLine {

@@ -3,8 +3,8 @@ import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 
 import { duration, oneLine, rewardText, unknown } from '../format.ts'
-import { Dots, dotsWidth, type ItemProps, toneOf } from '../parts/dot.tsx'
 import { rem } from '../media/text-size.ts'
+import { Dots, dotsWidth, type ItemProps, toneOf } from '../parts/dot.tsx'
 import { VirtualList } from '../parts/virtual-list.tsx'
 import type { DisplayedRun } from './use-run.ts'
 

@@ -1,7 +1,7 @@
+import { formatCount, points } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 
 import type { RunListing, RunSummary } from '../../src/wire.ts'
-import { formatCount, points } from '@osmosis/eval/analysis'
 import { duration, margin, percent, startText, unknown } from '../format.ts'
 import { comparisonHref, hrefOf } from '../route.ts'
 import { textTerm } from '../run/filter-term.ts'

@@ -1,12 +1,13 @@
+import { points } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 
 import type { RunListing, RunSummary } from '../../src/wire.ts'
-import { points } from '@osmosis/eval/analysis'
 import { percent, margin } from '../format.ts'
 import { Trend } from '../parts/trend.tsx'
 import { type Go, hrefOf } from '../route.ts'
 import type { Source } from '../source/source.ts'
+import { CopyButton } from '../text/block.tsx'
 import { RunLine } from './run-line.tsx'
 import {
   compare,
@@ -18,7 +19,6 @@ import {
   type RunOrder,
 } from './run-order.ts'
 import { TrainingList } from './training-list.tsx'
-import { CopyButton } from '../text/block.tsx'
 
 /** Interval of reading the list again: normally, and while runs are still being read. Milliseconds. */
 const refreshMs = 3000

@@ -1,8 +1,8 @@
+import { formatCount } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 
 import type { TrainingListing, TrainingSummary } from '../../src/wire.ts'
-import { formatCount } from '@osmosis/eval/analysis'
 import { AlarmLine } from '../parts/alarm-line.tsx'
 import { Trend } from '../parts/trend.tsx'
 import { hrefOf } from '../route.ts'

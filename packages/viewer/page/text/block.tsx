@@ -1,11 +1,11 @@
+import { formatCount, formatQuantity } from '@osmosis/eval/analysis'
 import { createContext, type JSX } from 'preact'
 import { useContext, useEffect, useMemo, useState } from 'preact/hooks'
 
-import { Boundary } from './boundary.tsx'
 import { usePrinting } from '../media/printing.ts'
+import { Boundary } from './boundary.tsx'
 import { LongText } from './long-text.tsx'
 import { Markdown, parsedMarkdown } from './markdown.tsx'
-import { formatCount, formatQuantity } from '@osmosis/eval/analysis'
 
 /** Whether texts are shown as they were written. */
 export const Raw = createContext(false)

@@ -1,9 +1,9 @@
+import { formatCount, formatQuantity } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 
-import { formatCount, formatQuantity } from '@osmosis/eval/analysis'
-import { usePrinting } from '../media/printing.ts'
 import { withoutControls } from '../format.ts'
+import { usePrinting } from '../media/printing.ts'
 
 /** Browsers lay out a text of this size without a pause. Characters. */
 const maxShown = 200_000

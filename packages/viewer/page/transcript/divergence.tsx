@@ -1,10 +1,10 @@
-import type { Trajectory } from '@osmosis/protocol/trajectory'
 import {
   formatQuantity,
   divergenceOf,
   type Divergence as DivergencePlace,
   type RunTable,
 } from '@osmosis/eval/analysis'
+import type { Trajectory } from '@osmosis/protocol/trajectory'
 import type { JSX } from 'preact'
 import { useMemo, useState } from 'preact/hooks'
 

@@ -1,10 +1,10 @@
-import type { Trajectory } from '@osmosis/protocol/trajectory'
 import type { RunTable, SuspicionReason } from '@osmosis/eval/analysis'
+import type { Trajectory } from '@osmosis/protocol/trajectory'
 import type { JSX } from 'preact'
 
 import type { ItemEnding } from '../../src/wire.ts'
-import { Dot, type ItemProps } from '../parts/dot.tsx'
 import { rewardText } from '../format.ts'
+import { Dot, type ItemProps } from '../parts/dot.tsx'
 import { LongText } from '../text/long-text.tsx'
 import { scoresOf } from './scores.tsx'
 

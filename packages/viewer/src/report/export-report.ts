@@ -9,6 +9,8 @@ import { writeFileAtomically } from '@osmosis/protocol/files'
 
 import { readPage } from '../page-file.ts'
 import { OpenRun } from '../runs/open-run.ts'
+import { summarize } from '../runs/run-summaries.ts'
+import type { RunView } from '../runs/run-view.ts'
 import type {
   EmbeddedReport,
   EmbeddedTranscripts,
@@ -18,8 +20,6 @@ import type {
   RunAnswer,
   TranscriptAnswer,
 } from '../wire.ts'
-import { summarize } from '../runs/run-summaries.ts'
-import type { RunView } from '../runs/run-view.ts'
 
 /** Options of {@link exportReport}. */
 export interface ReportOptions {

@@ -2,8 +2,8 @@ import path from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { errorMessage } from '@osmosis/core'
-import { ownerOf } from '@osmosis/protocol/files'
 import { findings, gradientShare, meanValue, passRate, RunTable } from '@osmosis/eval/analysis'
+import { ownerOf } from '@osmosis/protocol/files'
 
 import type { RunListing, RunSummary } from '../wire.ts'
 import { OpenRun } from './open-run.ts'

@@ -1,5 +1,5 @@
-import path from 'node:path'
 import { readdir } from 'node:fs/promises'
+import path from 'node:path'
 
 import { errorMessage, isOsmosisError } from '@osmosis/core'
 import {
@@ -23,9 +23,9 @@ import {
   type TrainingRecord,
 } from '@osmosis/eval/analysis'
 
-import type { CurrentRun, TrainingAnswer, TrainingListing, TrainingSummary } from '../wire.ts'
 import { OpenRun } from '../runs/open-run.ts'
 import { fileStamp, Stamped } from '../runs/stamped.ts'
+import type { CurrentRun, TrainingAnswer, TrainingListing, TrainingSummary } from '../wire.ts'
 
 /** The places of trainings. */
 export interface TrainingPlaces {

@@ -1,9 +1,9 @@
 import { appendFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 
-import { journalEvents, journalLine } from '../../../../test/kit/index.ts'
 import type { ItemEvent } from '@osmosis/eval/analysis'
 
+import { journalEvents, journalLine } from '../../../../test/kit/index.ts'
 import type { Ending } from './airline-rollout.ts'
 import { airlineManifest, airlineRollout, airlineTasks } from './airline-run.ts'
 import { seededRandom } from './random.ts'

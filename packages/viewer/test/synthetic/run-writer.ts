@@ -4,6 +4,7 @@ import path from 'node:path'
 import { crc32 } from 'node:zlib'
 
 import type { ItemEvent, RunManifest, SegmentPlace } from '@osmosis/eval/analysis'
+
 import { journalLine } from '../../../../test/kit/journal-lines.ts'
 
 const segmentBytes = 64 * 2 ** 20

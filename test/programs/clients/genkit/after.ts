@@ -1,7 +1,7 @@
 import { openAICompatible } from '@genkit-ai/compat-oai'
 import { AgentWorkflow, requireRolloutContext } from '@osmosis/core'
-import { createPolicyProxy } from '@osmosis/proxy'
 import type { AgentWorkflowContext } from '@osmosis/core'
+import { createPolicyProxy } from '@osmosis/proxy'
 import { genkit, z } from 'genkit'
 
 export class CalculatorWorkflow extends AgentWorkflow {

@@ -1,7 +1,7 @@
 import { wrongIdsOf } from '@osmosis/protocol/trajectory'
 
-import { textOf, type Answer } from './asked-endpoint.ts'
 import { fail, ok, warn, type CheckFinding } from '../finding.ts'
+import { textOf, type Answer } from './asked-endpoint.ts'
 
 export const parserAdvice =
   'Start vLLM with --enable-auto-tool-choice and the --tool-call-parser of the model, e.g. hermes for Qwen.'

@@ -2,9 +2,9 @@ import { errorMessage } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
+import { fail, ok, warn, type CheckFinding } from '../finding.ts'
 import { parserAdvice, tokenFindings, toolFinding } from './answer-checks.ts'
 import { adviceOf, Endpoint, RefusedRequest, type Answer } from './asked-endpoint.ts'
-import { fail, ok, warn, type CheckFinding } from '../finding.ts'
 import { samplingFinding, scaleFinding, temperatureFinding } from './sampling-checks.ts'
 import { streamFindings } from './stream-checks.ts'
 

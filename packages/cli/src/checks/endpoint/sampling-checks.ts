@@ -1,6 +1,6 @@
+import { fail, ok, warn, type CheckFinding } from '../finding.ts'
 import { textOf, type Endpoint } from './asked-endpoint.ts'
 import { drawDeviation } from './drawn-tokens.ts'
-import { fail, ok, warn, type CheckFinding } from '../finding.ts'
 
 const letters = { role: 'user', content: 'Write twenty random letters.' }
 

@@ -1,6 +1,6 @@
+import { fail, ok, warn, type CheckFinding } from '../finding.ts'
 import { tokenFindings, toolFinding } from './answer-checks.ts'
 import { adviceOf, RefusedRequest, type Answer, type Endpoint } from './asked-endpoint.ts'
-import { fail, ok, warn, type CheckFinding } from '../finding.ts'
 
 /** How often a model may leave out the call that it made before: it samples. */
 const mostTries = 3

@@ -1,5 +1,5 @@
-import { isJsonObject } from '@osmosis/core/http'
 import { scriptedPolicy, type PolicyModel } from '@osmosis/controller'
+import { isJsonObject } from '@osmosis/core/http'
 
 /** A tool as a request offers it. */
 export interface ProbedTool {

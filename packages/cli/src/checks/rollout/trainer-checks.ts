@@ -1,7 +1,7 @@
 import { ok, warn, type CheckFinding, type FindingDetails } from '../finding.ts'
+import { page } from '../pages.ts'
 import type { HeardRequests } from './heard-requests.ts'
 import type { TriedRollout } from './tried-rollout.ts'
-import { page } from '../pages.ts'
 
 /** How each trainer handles such a rollout. */
 export function trainerFindings({

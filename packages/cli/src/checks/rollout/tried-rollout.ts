@@ -11,11 +11,11 @@ import {
 import { OsmosisError } from '@osmosis/core'
 import type { PolicyCall } from '@osmosis/core/policy'
 
+import type { ObservedRollouts } from '../../child/observed-rollouts.ts'
+import type { EntrypointKind } from '../../child/served-workflow.ts'
 import { closing } from '../../command/process.ts'
 import type { EvalRunPlan } from '../../eval/run/evaluation-plan.ts'
 import { startServerProcess, type ServerProcess } from '../../serve/server-process.ts'
-import type { EntrypointKind } from '../../child/served-workflow.ts'
-import type { ObservedRollouts } from '../../child/observed-rollouts.ts'
 import { functionCalls, hearRequests, type HeardRequests } from './heard-requests.ts'
 import { hearLog, type HeardLog } from './server-log.ts'
 

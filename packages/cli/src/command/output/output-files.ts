@@ -3,8 +3,8 @@ import path from 'node:path'
 
 import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 
-import { invalid } from '../wrong-use.ts'
 import { resolvePath, displayPath } from '../command-context.ts'
+import { invalid } from '../wrong-use.ts'
 import { withCommand } from './shown-command.ts'
 
 /** The flag that names a file, and a name for the example in its messages. */

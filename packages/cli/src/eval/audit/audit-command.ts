@@ -1,12 +1,9 @@
 import { userInfo } from 'node:os'
 
-import { formatCount, formatQuantity } from '@osmosis/eval/analysis'
 import { type AuditFinding, auditRun, type AuditVerdict, auditVerdicts } from '@osmosis/eval'
+import { formatCount, formatQuantity } from '@osmosis/eval/analysis'
 
 import { gateFailedCode } from '../../command/exit-codes.ts'
-import { invalid } from '../../command/wrong-use.ts'
-import type { EvalAuditFlags } from '../audit.ts'
-import { findRun, openShownRun, runsRoot, type ShownRun } from '../show/shown-run.ts'
 import {
   dim,
   heading,
@@ -15,6 +12,9 @@ import {
   printReport,
   type Report,
 } from '../../command/output/report.ts'
+import { invalid } from '../../command/wrong-use.ts'
+import type { EvalAuditFlags } from '../audit.ts'
+import { findRun, openShownRun, runsRoot, type ShownRun } from '../show/shown-run.ts'
 
 /**
  * Shows the findings of a run, after recording verdicts if any are given. Resolves with the exit code: 3 with

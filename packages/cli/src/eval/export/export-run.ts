@@ -10,16 +10,16 @@ import {
   type RunManifest,
 } from '@osmosis/eval/analysis'
 
-import { invalid } from '../../command/wrong-use.ts'
 import { resolvePath, standardError, standardOutput } from '../../command/command-context.ts'
 import { printMessage } from '../../command/terminal-text.ts'
+import { invalid } from '../../command/wrong-use.ts'
+import { digestOf } from '../../inputs/run-inputs.ts'
 import type { EvalExportFlags } from '../export.ts'
-import { findRun, openShownRun, runsRoot, type ShownRun } from '../show/shown-run.ts'
 import { filterItems, itemsOf } from '../show/shown-items.ts'
+import { findRun, openShownRun, runsRoot, type ShownRun } from '../show/shown-run.ts'
 import { atifDocuments, csvLines, sftLines } from './export-formats.ts'
 import { junitLines, testCases } from './junit-report.ts'
 import { writeTexts } from './write-texts.ts'
-import { digestOf } from '../../inputs/run-inputs.ts'
 
 /** What an export omitted, and why. */
 class LeftOut {

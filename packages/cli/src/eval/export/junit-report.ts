@@ -1,7 +1,7 @@
 import { formatReward, type ItemEvent, type RunRow } from '@osmosis/eval/analysis'
 
-import { onOneLine, shortLine } from '../../command/terminal-text.ts'
 import { osmosisCommand } from '../../command/output/shown-command.ts'
+import { onOneLine, shortLine } from '../../command/terminal-text.ts'
 import { itemName, type ShownItem } from '../show/shown-items.ts'
 import type { ShownItems } from '../show/shown-run.ts'
 

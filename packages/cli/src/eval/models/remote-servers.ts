@@ -1,4 +1,3 @@
-import { invalid, refuseOneOf } from '../../command/wrong-use.ts'
 import { availableParallelism } from 'node:os'
 
 import { OsmosisError, errorMessage, isOsmosisError } from '@osmosis/core'
@@ -7,10 +6,11 @@ import type { QueueConfig } from '@osmosis/eval'
 import { redisAddressText } from '@osmosis/protocol/wire'
 
 import { hideKeys } from '../../command/command-context.ts'
-import type { EvalRunFlags } from '../run.ts'
-import { isUnreachable } from '../../serve/serve-plan.ts'
+import { invalid, refuseOneOf } from '../../command/wrong-use.ts'
 import { redisAddress } from '../../queue/queue-access.ts'
+import { isUnreachable } from '../../serve/serve-plan.ts'
 import type { ServerProcess } from '../../serve/server-process.ts'
+import type { EvalRunFlags } from '../run.ts'
 
 /** A running rollout server that executes the rollouts of an evaluation. */
 export interface EvaluationServer {

@@ -1,12 +1,12 @@
-import { invalid } from '../../command/wrong-use.ts'
 import { itemKey } from '@osmosis/eval'
 import { rolloutName, type RunNote } from '@osmosis/eval/analysis'
 
 import { printError, printJson, printOut } from '../../command/command-context.ts'
 import { onOneLine } from '../../command/terminal-text.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import type { EvalNoteFlags } from '../note.ts'
-import { findRun, runsRoot, openShownRun, type ShownRun } from '../show/shown-run.ts'
 import { namedItems } from '../show/shown-items.ts'
+import { findRun, runsRoot, openShownRun, type ShownRun } from '../show/shown-run.ts'
 
 /**
  * Lists the notes of a run; with a rollout, writes its note or removes it. Resolves with the exit code.

@@ -5,7 +5,7 @@ import type { RolloutGrade, StoredRollout, RunReader } from '@osmosis/eval'
 import { moduleIn, type UserCodeProcess } from '@osmosis/server/child'
 import { ConcurrencyLimiter } from '@osmosis/server/execution'
 
-import { invalid, invalidEntrypoint } from '../../command/wrong-use.ts'
+import { runUserCode } from '../../child/user-code.ts'
 import {
   printError,
   redaction,
@@ -13,11 +13,11 @@ import {
   hideSecrets,
   workingFolder,
 } from '../../command/command-context.ts'
-import { onOneLine, printMessage } from '../../command/terminal-text.ts'
-import { runUserCode } from '../../child/user-code.ts'
-import type { EvalRegradeFlags } from '../regrade.ts'
 import { readEnvironment, requiredSecrets } from '../../command/environment.ts'
+import { onOneLine, printMessage } from '../../command/terminal-text.ts'
+import { invalid, invalidEntrypoint } from '../../command/wrong-use.ts'
 import { splitSpec } from '../../inputs/load-module.ts'
+import type { EvalRegradeFlags } from '../regrade.ts'
 import type { GraderFacts, GraderOrder } from './load-grader.ts'
 import { ownFiles } from './own-files.ts'
 

@@ -12,9 +12,6 @@ import {
 } from '@osmosis/eval'
 import { formatCount, type ItemEvent } from '@osmosis/eval/analysis'
 
-import { interruptedExitCode } from '../../command/exit-codes.ts'
-import { invalid, invalidEntrypoint } from '../../command/wrong-use.ts'
-import { abortOnInterrupt } from '../../command/process.ts'
 import {
   answerTo,
   isInteractive,
@@ -24,14 +21,17 @@ import {
   standardError,
   standardInput,
 } from '../../command/command-context.ts'
+import { interruptedExitCode } from '../../command/exit-codes.ts'
 import { printReport } from '../../command/output/report.ts'
+import { abortOnInterrupt } from '../../command/process.ts'
 import { printMessage } from '../../command/terminal-text.ts'
+import { invalid, invalidEntrypoint } from '../../command/wrong-use.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import type { EvalRegradeFlags } from '../regrade.ts'
-import { findRun, runsRoot, openShownRun } from '../show/shown-run.ts'
 import { filterItems, itemsOf } from '../show/shown-items.ts'
-import { ownFiles } from './own-files.ts'
+import { findRun, runsRoot, openShownRun } from '../show/shown-run.ts'
 import { GraderProcess, type GraderProcessOptions, graderOptions } from './grader-process.ts'
+import { ownFiles } from './own-files.ts'
 import { regradeDocument, regradeReport, type EndedRegrading } from './regrade-report.ts'
 
 /** What is known before the grader is loaded. */

@@ -1,4 +1,3 @@
-import { invalid } from '../../command/wrong-use.ts'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 
@@ -17,10 +16,11 @@ import {
 } from '@osmosis/eval'
 import type { ItemEvent, RunInputs, RunManifest, RunRow } from '@osmosis/eval/analysis'
 
+import { invalid } from '../../command/wrong-use.ts'
+import type { KnownInputs } from '../../inputs/run-inputs.ts'
 import type { EvalRunFlags } from '../run.ts'
 import { unlessDamaged } from '../show/shown-run.ts'
 import { selectsRows, type EvalRunPlan } from './evaluation-plan.ts'
-import type { KnownInputs } from '../../inputs/run-inputs.ts'
 
 /** The run that a command starts or resumes. */
 export interface ChosenRun {

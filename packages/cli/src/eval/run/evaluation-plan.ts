@@ -1,4 +1,3 @@
-import { invalid } from '../../command/wrong-use.ts'
 import { readdir } from 'node:fs/promises'
 import path from 'node:path'
 
@@ -21,11 +20,12 @@ import {
   workingFolder,
   fromWorkingFolder,
 } from '../../command/command-context.ts'
+import { invalid } from '../../command/wrong-use.ts'
+import { currentWorkspace, type PolicyDefaults } from '../../inputs/choose-policy.ts'
+import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
+import { configuredSubject, type RunSubject } from '../../inputs/run-subject.ts'
 import { remotePlace, type RemotePlace } from '../models/remote-servers.ts'
 import type { EvalRunFlags } from '../run.ts'
-import { currentWorkspace, type PolicyDefaults } from '../../inputs/choose-policy.ts'
-import { configuredSubject, type RunSubject } from '../../inputs/run-subject.ts'
-import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 
 /** The plan of an evaluation: what flags and a config decide before anything is served. */
 export interface EvalRunPlan extends RunSubject, RemotePlace {

@@ -5,14 +5,14 @@ import { archiveRun, createRun, resumeRun, type RunStore } from '@osmosis/eval'
 import type { RunManifest } from '@osmosis/eval/analysis'
 import type { FolderLock } from '@osmosis/protocol/files'
 
+import type { EntrypointKind } from '../../child/served-workflow.ts'
 import { workingFolder } from '../../command/command-context.ts'
 import { flagArguments } from '../../command/flags.ts'
 import { provenanceOf } from '../../inputs/provenance.ts'
+import type { KnownInputs } from '../../inputs/run-inputs.ts'
 import type { EvalRunFlags } from '../run.ts'
-import type { EntrypointKind } from '../../child/served-workflow.ts'
 import type { ChosenRun } from './choose-run.ts'
 import type { EvalRunPlan } from './evaluation-plan.ts'
-import type { KnownInputs } from '../../inputs/run-inputs.ts'
 
 /**
  * Opens a stored run to resume it, and adds the requested rows and attempts. The caller closes it.

@@ -14,15 +14,6 @@ import {
 import { formatCount } from '@osmosis/eval/analysis'
 import type { FolderLock } from '@osmosis/protocol/files'
 
-import { interruptedExitCode } from '../../command/exit-codes.ts'
-import { invalid } from '../../command/wrong-use.ts'
-import {
-  abortOnInterrupt,
-  closing,
-  survivingStrayRejections,
-  disablePretenuring,
-  keepYoungGenerationSmall,
-} from '../../command/process.ts'
 import {
   answerTo,
   printError,
@@ -34,21 +25,31 @@ import {
   resolvePath,
   standardInput,
 } from '../../command/command-context.ts'
+import { completeEnvironment } from '../../command/environment.ts'
+import { interruptedExitCode } from '../../command/exit-codes.ts'
 import { assertOutputFile, withContinuation } from '../../command/output/output-files.ts'
-import { outputWidth, printMessage } from '../../command/terminal-text.ts'
 import { withCommand } from '../../command/output/shown-command.ts'
+import {
+  abortOnInterrupt,
+  closing,
+  survivingStrayRejections,
+  disablePretenuring,
+  keepYoungGenerationSmall,
+} from '../../command/process.ts'
+import { outputWidth, printMessage } from '../../command/terminal-text.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import {
   openPolicy,
   policyChoice,
   type ChosenPolicy,
   type PolicyChoice,
 } from '../../inputs/choose-policy.ts'
-import { completeEnvironment } from '../../command/environment.ts'
-import { preflightModel } from '../models/model-endpoint.ts'
-import { serveModel, type ServedModel } from './served-model.ts'
-import type { EvalRunFlags } from '../run.ts'
+import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
+import { digestParts, findInputs, type KnownInputs } from '../../inputs/run-inputs.ts'
 import { junitLines, testCases } from '../export/junit-report.ts'
 import { writeTexts } from '../export/write-texts.ts'
+import { preflightModel } from '../models/model-endpoint.ts'
+import type { EvalRunFlags } from '../run.ts'
 import { runReport } from '../show/run-report.ts'
 import { runSummary } from '../show/run-summary.ts'
 import { endedRun } from '../show/shown-run.ts'
@@ -61,6 +62,7 @@ import {
   type ChosenRun,
 } from './choose-run.ts'
 import { planEvaluation, type EvalRunPlan } from './evaluation-plan.ts'
+import { loadScorers } from './load-scorers.ts'
 import { beginRun, openEarlierRun, resumeArguments } from './open-run.ts'
 import {
   exitCodeOf,
@@ -70,9 +72,7 @@ import {
   runAgainText,
   servedText,
 } from './run-output.ts'
-import { digestParts, findInputs, type KnownInputs } from '../../inputs/run-inputs.ts'
-import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
-import { loadScorers } from './load-scorers.ts'
+import { serveModel, type ServedModel } from './served-model.ts'
 
 /** For a command that makes several runs. */
 export interface RunHooks {

@@ -1,6 +1,6 @@
-import path from 'node:path'
 import { existsSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
+import path from 'node:path'
 
 import { assertRunName } from '@osmosis/eval'
 import {
@@ -12,17 +12,17 @@ import {
 } from '@osmosis/eval/analysis'
 import { openLocalLearner, type LocalLearner } from '@osmosis/train'
 
-import { interruptedExitCode } from '../../command/exit-codes.ts'
-import { invalid, refuseOneOf } from '../../command/wrong-use.ts'
 import { printError, printJson, printOut, displayPath } from '../../command/command-context.ts'
-import { styled, tableLines, type Cell } from '../../command/terminal-text.ts'
+import { interruptedExitCode } from '../../command/exit-codes.ts'
 import { withCommand } from '../../command/output/shown-command.ts'
+import { styled, tableLines, type Cell } from '../../command/terminal-text.ts'
+import { invalid, refuseOneOf } from '../../command/wrong-use.ts'
 import { currentWorkspace, type ChosenPolicy } from '../../inputs/choose-policy.ts'
+import { readLearnerFile, type LearnerFile } from '../models/learner-file.ts'
 import type { EvalRunFlags, ParsedRunFlags } from '../run.ts'
 import { briefText } from '../show/figure-text.ts'
 import { areComparable, openShownRun, type ShownRun } from '../show/shown-run.ts'
 import { evaluateOnce } from './run-evaluation.ts'
-import { readLearnerFile, type LearnerFile } from '../models/learner-file.ts'
 
 /** One of the runs that a command makes. */
 interface Variant {

@@ -1,4 +1,3 @@
-import { invalid } from '../../command/wrong-use.ts'
 import { availableParallelism } from 'node:os'
 import path from 'node:path'
 
@@ -19,10 +18,10 @@ import {
 import { healthResponseSchema } from '@osmosis/protocol/wire'
 
 import { hideKeys } from '../../command/command-context.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import type { ChosenPolicy } from '../../inputs/choose-policy.ts'
-import type { EvalRunPlan, InFlight } from './evaluation-plan.ts'
-import type { ServedFacts } from './run-output.ts'
 import { namingEndpoint, policyAdvice } from '../../inputs/policy-advice.ts'
+import { startServerProcess } from '../../serve/server-process.ts'
 import {
   askServer,
   attachServer,
@@ -30,7 +29,8 @@ import {
   watchThread,
   type WatchedThread,
 } from '../models/remote-servers.ts'
-import { startServerProcess } from '../../serve/server-process.ts'
+import type { EvalRunPlan, InFlight } from './evaluation-plan.ts'
+import type { ServedFacts } from './run-output.ts'
 
 /** Concurrent rollouts when neither the flags nor the config nor the server set a limit. */
 const defaultInFlight = 16

@@ -11,9 +11,8 @@ import {
   type RowChange,
 } from '@osmosis/eval/analysis'
 
-import { gateFailedCode } from '../../command/exit-codes.ts'
-import { invalid } from '../../command/wrong-use.ts'
 import { printJson, printOut } from '../../command/command-context.ts'
+import { gateFailedCode } from '../../command/exit-codes.ts'
 import {
   type Block,
   dim,
@@ -25,6 +24,7 @@ import {
   type Section,
 } from '../../command/output/report.ts'
 import { type Cell, printMessage } from '../../command/terminal-text.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import type { EvalCompareFlags } from '../compare.ts'
 import { valueText, type Scale } from './figure-text.ts'
 import { itemName, itemsOf, type ShownItem } from './shown-items.ts'

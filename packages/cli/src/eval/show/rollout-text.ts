@@ -1,7 +1,7 @@
 import path from 'node:path'
 
-import { formatCount, formatDuration, formatQuantity, formatReward } from '@osmosis/eval/analysis'
 import { currentVerdicts } from '@osmosis/eval'
+import { formatCount, formatDuration, formatQuantity, formatReward } from '@osmosis/eval/analysis'
 
 import { type Block, dim, heading, reportText, type Section } from '../../command/output/report.ts'
 import type { Cell } from '../../command/terminal-text.ts'

@@ -21,10 +21,10 @@ import {
 } from '../../command/output/report.ts'
 import type { Cell } from '../../command/terminal-text.ts'
 import type { EvalRunsFlags } from '../runs.ts'
-import { agoText, briefText } from './figure-text.ts'
-import { openShownRun, runsRoot, runState, type ShownRunState } from './shown-run.ts'
 import { type FoundTraining, trainingsRoot } from '../training/find-training.ts'
 import { heldOutRewards, stateColours, trainingState } from '../training/training-report.ts'
+import { agoText, briefText } from './figure-text.ts'
+import { openShownRun, runsRoot, runState, type ShownRunState } from './shown-run.ts'
 
 /** A run as the list has it. */
 type RunSummary = {

@@ -11,11 +11,17 @@ import {
   toRunDocument,
 } from '@osmosis/eval/analysis'
 
-import { invalid } from '../../command/wrong-use.ts'
 import { printError, printJson, printOut } from '../../command/command-context.ts'
 import { printReport, reportText } from '../../command/output/report.ts'
 import { outputWidth } from '../../command/terminal-text.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import type { EvalShowFlags } from '../show.ts'
+import { findTraining, type FoundTraining } from '../training/find-training.ts'
+import { rowReport, trainingReport } from '../training/training-report.ts'
+import { itemTable, rolloutText } from './rollout-text.ts'
+import { runReport } from './run-report.ts'
+import { runSummary } from './run-summary.ts'
+import { filterItems, itemName, namedItems, type ShownItem } from './shown-items.ts'
 import {
   findRun,
   isItemName,
@@ -25,12 +31,6 @@ import {
   runsRoot,
   type ShownRun,
 } from './shown-run.ts'
-import { itemTable, rolloutText } from './rollout-text.ts'
-import { findTraining, type FoundTraining } from '../training/find-training.ts'
-import { runReport } from './run-report.ts'
-import { runSummary } from './run-summary.ts'
-import { filterItems, itemName, namedItems, type ShownItem } from './shown-items.ts'
-import { rowReport, trainingReport } from '../training/training-report.ts'
 
 /**
  * Shows a run: its summary or report, some of its rollouts, or one transcript; or a training. Resolves with the exit

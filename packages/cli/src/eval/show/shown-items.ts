@@ -1,4 +1,3 @@
-import { invalid } from '../../command/wrong-use.ts'
 import type { Stored } from '@osmosis/eval'
 import {
   parseQuery,
@@ -9,6 +8,7 @@ import {
 } from '@osmosis/eval/analysis'
 import type { Trajectory } from '@osmosis/protocol/trajectory'
 
+import { invalid } from '../../command/wrong-use.ts'
 import type { ShownRun } from './shown-run.ts'
 
 /** An item of a run: its place in the table, and its event. */

@@ -1,4 +1,3 @@
-import { invalid } from '../../command/wrong-use.ts'
 import { readFileSync, existsSync } from 'node:fs'
 import path from 'node:path'
 
@@ -27,6 +26,7 @@ import {
 
 import { resolvePath, fromWorkingFolder, workingFolder } from '../../command/command-context.ts'
 import { printMessage } from '../../command/terminal-text.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { findTrainingRun, trainingsRoot } from '../training/find-training.ts'
 
 /** The progress of a run. */

@@ -1,11 +1,9 @@
-import { invalid } from '../../command/wrong-use.ts'
 import { once } from 'node:events'
 import path from 'node:path'
 
 import { listRuns, listTrainings, openRunFolder, trainingWriter } from '@osmosis/eval'
 import { exportReport, startViewer, type ViewerOptions } from '@osmosis/viewer'
 
-import { openBrowserAt, keepYoungGenerationSmall } from '../../command/process.ts'
 import {
   endSignal,
   isInteractive,
@@ -13,6 +11,8 @@ import {
   printError,
   printOut,
 } from '../../command/command-context.ts'
+import { openBrowserAt, keepYoungGenerationSmall } from '../../command/process.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { canRegrade, regradeForPage } from '../regrade/regrade-run.ts'
 import { findRun, runsRoot, assertVariant } from '../show/shown-run.ts'
 import { findTraining, trainingsRoot } from '../training/find-training.ts'

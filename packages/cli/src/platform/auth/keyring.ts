@@ -1,6 +1,6 @@
+import type * as Keyrings from '@napi-rs/keyring'
 import { errorMessage } from '@osmosis/core'
 import { untilAborted } from '@osmosis/core/http'
-import type * as Keyrings from '@napi-rs/keyring'
 
 import { PlatformError } from '../client/platform-error.ts'
 

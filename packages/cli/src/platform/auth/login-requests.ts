@@ -1,7 +1,7 @@
 import { isJsonObject, wait } from '@osmosis/core/http'
 
-import type { PlatformClient } from '../client/platform-client.ts'
 import { textOf, type JsonObject } from '../client/answers.ts'
+import type { PlatformClient } from '../client/platform-client.ts'
 import { isScopeError, PlatformError, unexpectedAnswer } from '../client/platform-error.ts'
 import { instant } from './credentials-file.ts'
 

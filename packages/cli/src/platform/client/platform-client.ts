@@ -1,9 +1,9 @@
-import { isJsonObject, parseJson } from '@osmosis/core/http'
 import { errorMessage } from '@osmosis/core'
+import { isJsonObject, parseJson } from '@osmosis/core/http'
 import { Agent, request, type Dispatcher } from 'undici'
 
-import { toAnswerError, PlatformError, wrongUse } from './platform-error.ts'
 import { toPage, type JsonObject, type ListRange, type Page } from './answers.ts'
+import { toAnswerError, PlatformError, wrongUse } from './platform-error.ts'
 
 /** The workspace of a request: by its repository, or by its name. */
 export type Scope = { readonly git: string } | { readonly workspace: string }

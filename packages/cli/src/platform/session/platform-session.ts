@@ -11,8 +11,8 @@ import {
   workingFolder,
 } from '../../command/command-context.ts'
 import { interruptedExitCode, wrongUseCode } from '../../command/exit-codes.ts'
-import { isWrongUse } from '../../command/wrong-use.ts'
 import { abortOnInterrupt } from '../../command/process.ts'
+import { isWrongUse } from '../../command/wrong-use.ts'
 import { CredentialsFile } from '../auth/credentials-file.ts'
 import { SystemKeyring } from '../auth/keyring.ts'
 import { activeLogin, LoginStore, type ActiveLogin } from '../auth/login-store.ts'

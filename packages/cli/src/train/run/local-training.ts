@@ -1,5 +1,5 @@
-import { statfs } from 'node:fs/promises'
 import { existsSync } from 'node:fs'
+import { statfs } from 'node:fs/promises'
 import path from 'node:path'
 
 import { Command } from '@commander-js/extra-typings'
@@ -16,11 +16,11 @@ import {
   type TrainingLogger,
 } from '@osmosis/train'
 
-import { invalid } from '../../command/wrong-use.ts'
-import { readEnvironment } from '../../command/environment.ts'
 import { fromWorkingFolder, resolvePath } from '../../command/command-context.ts'
-import { declareLocal, type TrainLocalFlags } from '../local.ts'
+import { readEnvironment } from '../../command/environment.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { writeLearnerFile } from '../../eval/models/learner-file.ts'
+import { declareLocal, type TrainLocalFlags } from '../local.ts'
 import { runTraining, type PlanFacts, type PlannedLearner } from './run-training.ts'
 import { planTraining, type TrainingPlan } from './training-plan.ts'
 

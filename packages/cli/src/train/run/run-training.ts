@@ -15,16 +15,16 @@ import {
   type TrainResult,
 } from '@osmosis/train'
 
-import { interruptedExitCode } from '../../command/exit-codes.ts'
-import { invalidEntrypoint } from '../../command/wrong-use.ts'
-import { abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
-import { withContinuation } from '../../command/output/output-files.ts'
 import { printError, printOut, redaction, standardError } from '../../command/command-context.ts'
+import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { withContinuation } from '../../command/output/output-files.ts'
+import { abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
 import { printMessage } from '../../command/terminal-text.ts'
-import { startServerProcess, type ServerProcess } from '../../serve/server-process.ts'
+import { invalidEntrypoint } from '../../command/wrong-use.ts'
 import { evalCompareCommand } from '../../eval/show/compare-command.ts'
 import { provenanceOf } from '../../inputs/provenance.ts'
 import { findInputs } from '../../inputs/run-inputs.ts'
+import { startServerProcess, type ServerProcess } from '../../serve/server-process.ts'
 import { archiveTraining, modelFolders, type TrainingPlan } from './training-plan.ts'
 import {
   endText,

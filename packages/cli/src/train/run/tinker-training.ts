@@ -15,9 +15,9 @@ import {
   type TinkerUsage,
 } from '@osmosis/train'
 
-import { invalid } from '../../command/wrong-use.ts'
 import { resolvePath, hideSecrets } from '../../command/command-context.ts'
 import { readEnvironment } from '../../command/environment.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { declareTinker, type TinkerPrices, type TrainTinkerFlags } from '../tinker.ts'
 import { runTraining, type PlannedLearner } from './run-training.ts'
 import { planTraining, type TrainingPlan } from './training-plan.ts'

@@ -1,7 +1,8 @@
-import path from 'node:path'
 import { existsSync } from 'node:fs'
 import { rename } from 'node:fs/promises'
+import path from 'node:path'
 
+import { OsmosisError } from '@osmosis/core'
 import {
   assertRunName,
   isTraining,
@@ -15,7 +16,6 @@ import {
   selectRows,
 } from '@osmosis/eval'
 import { settingOptions, type SettingOptions } from '@osmosis/eval/analysis'
-import { OsmosisError } from '@osmosis/core'
 import type { TrainOptions } from '@osmosis/train'
 
 import {
@@ -24,13 +24,13 @@ import {
   displayPath,
   protectData,
 } from '../../command/command-context.ts'
+import { readEnvironment } from '../../command/environment.ts'
+import { flagArguments, type RowFlags } from '../../command/flags.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { runsRoot } from '../../eval/show/shown-run.ts'
 import { trainingsRoot } from '../../eval/training/find-training.ts'
-import { invalid } from '../../command/wrong-use.ts'
-import { readEnvironment } from '../../command/environment.ts'
 import { configuredSubject, type RunSubject } from '../../inputs/run-subject.ts'
 import type { TrainingFlags } from '../training-flags.ts'
-import { flagArguments, type RowFlags } from '../../command/flags.ts'
 
 /** What is trained, on which rows, and how: the config with its flags. */
 export interface TrainingPlan {

@@ -14,8 +14,8 @@ import {
 import type { EvaluationRecord, StepRecord, TrainResult } from '@osmosis/train'
 
 import { fromWorkingFolder, type OutputStream } from '../../command/command-context.ts'
-import { outputWidth, packed, wrapped } from '../../command/terminal-text.ts'
 import { osmosisCommand, withCommand } from '../../command/output/shown-command.ts'
+import { outputWidth, packed, wrapped } from '../../command/terminal-text.ts'
 import { modelFolders, type TrainingPlan } from './training-plan.ts'
 
 /** The plan of a training, a line for each fact. */

@@ -7,8 +7,8 @@ import type {
   Trainer,
 } from '@osmosis/controller'
 import { errorMessage, isOsmosisError, type OsmosisError } from '@osmosis/core'
-import { formatDuration } from '@osmosis/eval/analysis'
 import type { DatasetRow } from '@osmosis/eval'
+import { formatDuration } from '@osmosis/eval/analysis'
 
 import { shortLine } from '../../command/terminal-text.ts'
 import type { TestFlags } from '../test.ts'

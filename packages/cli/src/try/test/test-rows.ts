@@ -12,14 +12,6 @@ import { errorMessage } from '@osmosis/core'
 import { type DatasetRow, readDataset, selectRows } from '@osmosis/eval'
 import { serve } from '@osmosis/server'
 
-import { closing, abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
-import { interruptedExitCode } from '../../command/exit-codes.ts'
-import { invalid } from '../../command/wrong-use.ts'
-import {
-  writeOutput,
-  assertLogFolder,
-  assertOutputFile,
-} from '../../command/output/output-files.ts'
 import {
   printOut,
   standardInput,
@@ -28,13 +20,21 @@ import {
   displayPath,
   workingFolder,
 } from '../../command/command-context.ts'
-import { outputWidth, printMessage, wrapped } from '../../command/terminal-text.ts'
-import { startServerProcess, type ServerProcess } from '../../serve/server-process.ts'
-import { type ChosenPolicy, choosePolicy } from '../../inputs/choose-policy.ts'
-import { namingEndpoint } from '../../inputs/policy-advice.ts'
 import { completeEnvironment, readEnvironment } from '../../command/environment.ts'
+import { interruptedExitCode } from '../../command/exit-codes.ts'
+import {
+  writeOutput,
+  assertLogFolder,
+  assertOutputFile,
+} from '../../command/output/output-files.ts'
+import { closing, abortOnInterrupt, survivingStrayRejections } from '../../command/process.ts'
+import { outputWidth, printMessage, wrapped } from '../../command/terminal-text.ts'
+import { invalid } from '../../command/wrong-use.ts'
+import { type ChosenPolicy, choosePolicy } from '../../inputs/choose-policy.ts'
 import { checkAgentLoop, loadEntrypoint } from '../../inputs/load-entrypoint.ts'
+import { namingEndpoint } from '../../inputs/policy-advice.ts'
 import { commandLogger } from '../../serve/listen.ts'
+import { startServerProcess, type ServerProcess } from '../../serve/server-process.ts'
 import type { TestFlags } from '../test.ts'
 import { interactiveSession, Terminal } from './interactive-session.ts'
 import {

@@ -1,10 +1,11 @@
-import path from 'node:path'
 import { readdir } from 'node:fs/promises'
+import path from 'node:path'
 
 import { errorMessage, isOsmosisError, type OsmosisError } from '@osmosis/core'
-import { formatQuantity } from '@osmosis/eval/analysis'
 import { findWorkspaceRoot, readTrainingConfig } from '@osmosis/eval'
+import { formatQuantity } from '@osmosis/eval/analysis'
 
+import { changeFor, changeOfDataset } from '../../checks/failure-advice.ts'
 import {
   type CheckFinding,
   exitCodeOf,
@@ -14,17 +15,15 @@ import {
   ok,
 } from '../../checks/finding.ts'
 import { learnerFinding } from '../../checks/installation-checks.ts'
-import { triedFindings } from '../../checks/rollout/rollout-findings.ts'
 import { page } from '../../checks/pages.ts'
 import { placeInMessage, placeInStack, placeOfLoading, type Place } from '../../checks/place.ts'
+import { triedFindings } from '../../checks/rollout/rollout-findings.ts'
+import { probe } from '../../checks/rollout/scripted-probe.ts'
 import { tryRollout } from '../../checks/rollout/tried-rollout.ts'
 import { variableFindings } from '../../checks/rollout/undeclared-variables.ts'
-import { changeFor, changeOfDataset } from '../../checks/failure-advice.ts'
-import { probe } from '../../checks/rollout/scripted-probe.ts'
 import { type ConfigFile, configFinding, workspaceConfigs } from '../../checks/workspace-checks.ts'
-import { interruptedExitCode } from '../../command/exit-codes.ts'
-import { invalid } from '../../command/wrong-use.ts'
-import { abortOnInterrupt, closing, survivingStrayRejections } from '../../command/process.ts'
+import { inspectEntrypoint } from '../../child/entrypoint-process.ts'
+import type { EntrypointReport } from '../../child/inspected-entrypoint.ts'
 import {
   fromWorkingFolder,
   printJson,
@@ -32,14 +31,15 @@ import {
   resolvePath,
   workingFolder,
 } from '../../command/command-context.ts'
+import { completeEnvironment } from '../../command/environment.ts'
+import { interruptedExitCode } from '../../command/exit-codes.ts'
+import { abortOnInterrupt, closing, survivingStrayRejections } from '../../command/process.ts'
+import { invalid } from '../../command/wrong-use.ts'
 import { type EvalRunPlan, planEvaluation } from '../../eval/run/evaluation-plan.ts'
 import { type ChosenPolicy, openPolicy, policyChoice } from '../../inputs/choose-policy.ts'
-import { completeEnvironment } from '../../command/environment.ts'
 import { moduleFile, splitSpec } from '../../inputs/load-module.ts'
 import { howToStart } from '../../inputs/nearest-project.ts'
 import type { ValidateFlags } from '../validate.ts'
-import type { EntrypointReport } from '../../child/inspected-entrypoint.ts'
-import { inspectEntrypoint } from '../../child/entrypoint-process.ts'
 
 /**
  * Runs one row of each selected rollout, and prints problems for training. Resolves with the exit code: 0, 1

@@ -11,9 +11,9 @@ import type {
 import { brokenAnswer, quoted } from './sent/broken-answer.ts'
 import { knownFields, saysSomething, textNames } from './sent/chunk-shape.ts'
 import type { SentChunk } from './sent/server-habits.ts'
+import { phrases, says } from './sent/words.ts'
 import { StreamedToolCalls } from './streamed-tool-calls.ts'
 import { addFields } from './unknown-fields.ts'
-import { phrases, says } from './sent/words.ts'
 
 type Choice = ChatCompletionChunk['choices'][number]
 

@@ -6,8 +6,8 @@ import type { ChatCompletionChunk } from '../chat-completion.ts'
 import type { AnswerBuilder } from './answer-builder.ts'
 import type { PolicyLimits } from './answer-limits.ts'
 import { beyondLimit, brokenAnswer } from './sent/broken-answer.ts'
-import { StreamedAnswer, type StreamedAnswerOptions } from './streamed-answer.ts'
 import { phrases, says } from './sent/words.ts'
+import { StreamedAnswer, type StreamedAnswerOptions } from './streamed-answer.ts'
 
 /** How much of an unexpected answer its error can quote. Bytes. */
 const maxQuotedBytes = 4096

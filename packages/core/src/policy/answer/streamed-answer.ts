@@ -6,8 +6,8 @@ import type {
   ChatCompletionRequest,
 } from '../chat-completion.ts'
 import { AnswerBuilder } from './answer-builder.ts'
-import { SentEvents } from './sent/sent-events.ts'
 import { defaultPolicyLimits } from './answer-limits.ts'
+import { SentEvents } from './sent/sent-events.ts'
 import { normalise, SentSoFar } from './sent/server-habits.ts'
 
 /** Options of a {@link StreamedAnswer}. */

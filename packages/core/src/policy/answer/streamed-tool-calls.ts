@@ -1,6 +1,6 @@
 import { parseJson } from '../../http/json.ts'
-import type { ChatToolCall, ChatToolCallDelta } from '../chat-completion.ts'
 import type { CallAliases } from '../call-aliases.ts'
+import type { ChatToolCall, ChatToolCallDelta } from '../chat-completion.ts'
 import { addFields } from './unknown-fields.ts'
 
 /** A tool call of an answer that is being streamed. */

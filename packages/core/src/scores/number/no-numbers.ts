@@ -1,4 +1,5 @@
 import { isGrouped } from './amounts.ts'
+import { negation } from './signs.ts'
 import {
   anyDigits,
   ahead,
@@ -27,7 +28,6 @@ import {
   starredPower,
   wordEnds,
 } from './tokens/token-rules.ts'
-import { negation } from './signs.ts'
 import type { Kind, Tokens } from './tokens/tokens.ts'
 
 // What has digits and is no number.

@@ -1,8 +1,8 @@
 import { type Amount, amountAt } from './amounts.ts'
 import { type ExactNumber, multiplied, negated } from './exact-number.ts'
-import { ahead, anyDigits, either, kind, maybe, sequence, text, words } from './tokens/rules.ts'
 import { moneyAt, type NumberScale, scaleAt } from './scale-words.ts'
 import { isBelowZero, negation, signsAt } from './signs.ts'
+import { ahead, anyDigits, either, kind, maybe, sequence, text, words } from './tokens/rules.ts'
 import {
   currencySign,
   dashes,

@@ -1,3 +1,4 @@
+import { type ExactNumber, multiplied } from './exact-number.ts'
 import {
   behind,
   either,
@@ -10,7 +11,6 @@ import {
   text,
   whose,
 } from './tokens/rules.ts'
-import { type ExactNumber, multiplied } from './exact-number.ts'
 import {
   currency,
   currencyCodes,

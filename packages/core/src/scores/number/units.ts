@@ -1,3 +1,4 @@
+import { scaleAt } from './scale-words.ts'
 import {
   ahead,
   either,
@@ -11,7 +12,6 @@ import {
   words,
 } from './tokens/rules.ts'
 import { exponent, space, starredPower, wordEnds } from './tokens/token-rules.ts'
-import { scaleAt } from './scale-words.ts'
 
 const prefixes = ['', ...'da Y Z E P T G M k h d c m µ μ n f'.split(' ')]
 const prefixed = 'm g s A mol cd Hz N Pa J W Wh C V F Ω S T H L l eV bit cal bar Ah'.split(' ')

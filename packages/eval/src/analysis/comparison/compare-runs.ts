@@ -1,4 +1,3 @@
-import type { RunDocument } from '../table/run-document.ts'
 import { quantities, type Quantity } from '../figures/behaviour-figures.ts'
 import { meanValue, passRate } from '../figures/reward-figures.ts'
 import { type Estimate, average } from '../statistics/estimate.ts'
@@ -9,6 +8,7 @@ import {
   verdictOf,
 } from '../statistics/paired-difference.ts'
 import type { ItemFlag } from '../table/item-flags.ts'
+import type { RunDocument } from '../table/run-document.ts'
 import type { RowGroup, RunTable } from '../table/run-table.ts'
 
 /** Settings of {@link compareRuns}. */

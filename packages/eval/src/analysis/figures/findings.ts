@@ -1,3 +1,4 @@
+import { average } from '../statistics/estimate.ts'
 import {
   type ItemFlag,
   stuckTools,
@@ -5,7 +6,6 @@ import {
   suspicionReasons,
 } from '../table/item-flags.ts'
 import type { RunTable } from '../table/run-table.ts'
-import { average } from '../statistics/estimate.ts'
 
 /** An observation about a run that is worth a look. */
 export interface Finding {

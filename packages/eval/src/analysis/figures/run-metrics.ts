@@ -1,6 +1,5 @@
 import type { ItemEvent } from '../records/item-event.ts'
 import { type Estimate, average, quantile } from '../statistics/estimate.ts'
-import { type SuspicionReason, suspicionReasons } from '../table/item-flags.ts'
 import {
   attemptsByRow,
   chooseMeasure,
@@ -8,6 +7,7 @@ import {
   type GroupKind,
   valueOf,
 } from '../table/attempts.ts'
+import { type SuspicionReason, suspicionReasons } from '../table/item-flags.ts'
 import type { RunTable } from '../table/run-table.ts'
 import {
   distribution,

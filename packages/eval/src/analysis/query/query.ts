@@ -1,5 +1,3 @@
-import type { RunTable } from '../table/run-table.ts'
-import { numberKeys, numberReader, numberTest } from './query-numbers.ts'
 import {
   type ItemFlag,
   itemFlags,
@@ -7,6 +5,8 @@ import {
   suspicionReasons,
 } from '../table/item-flags.ts'
 import type { FacetColumn } from '../table/run-document.ts'
+import type { RunTable } from '../table/run-table.ts'
+import { numberKeys, numberReader, numberTest } from './query-numbers.ts'
 
 /** A parsed filter line. */
 export interface RunQuery {

@@ -1,4 +1,12 @@
 import type { ItemEvent, RunNote } from '../records/item-event.ts'
+import {
+  chooseMeasure,
+  describeAttempts,
+  type GroupKind,
+  isCounted,
+  isPass,
+  type RowAttempts,
+} from './attempts.ts'
 import { appendEvents, DocumentWriter } from './document-writer.ts'
 import {
   findFlags,
@@ -9,14 +17,6 @@ import {
   reasonsIn,
   type SuspicionReason,
 } from './item-flags.ts'
-import {
-  chooseMeasure,
-  describeAttempts,
-  type GroupKind,
-  isCounted,
-  isPass,
-  type RowAttempts,
-} from './attempts.ts'
 import type { RunDocument } from './run-document.ts'
 
 /** The attempts at one row. */

@@ -1,5 +1,5 @@
-import { RunTable } from '../table/run-table.ts'
 import type { RunDocument } from '../table/run-document.ts'
+import { RunTable } from '../table/run-table.ts'
 
 /** The attempts at a row in one step of a training. */
 export interface RowAtStep {

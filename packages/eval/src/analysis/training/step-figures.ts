@@ -1,7 +1,7 @@
 import { meanValue, passRate } from '../figures/reward-figures.ts'
-import { average, type Estimate } from '../statistics/estimate.ts'
 import type { ItemEvent } from '../records/item-event.ts'
 import type { RunManifest } from '../records/run-manifest.ts'
+import { average, type Estimate } from '../statistics/estimate.ts'
 import { toRunDocument } from '../table/document-writer.ts'
 import { RunTable } from '../table/run-table.ts'
 import type { EqualAttempts, StepFigures } from './training-records.ts'

@@ -17,10 +17,10 @@ import {
 import { shortenedError } from '../../analysis/records/error-text.ts'
 import type { ItemEvent } from '../../analysis/records/item-event.ts'
 import type { RunRow } from '../../analysis/records/run-manifest.ts'
+import { average } from '../../analysis/statistics/estimate.ts'
 import { toSummary, trajectoryFacts } from '../../analysis/trajectory/trajectory-facts.ts'
 import type { GradedRollout, WireConversation, EndedItem } from '../../store/write/run-store.ts'
 import type { EvaluationItem, ItemOutcome, ItemRecord } from './item-runner.ts'
-import { average } from '../../analysis/statistics/estimate.ts'
 
 /** A rollout as its server reported it, from which its documents are built. */
 export interface ReportedRollout extends Pick<

@@ -1,10 +1,10 @@
 import { isRewardFunction, type EvalFunction, type EvalInput, errorMessage } from '@osmosis/core'
 import type { ChatMessage } from '@osmosis/core/policy'
 
+import { average } from '../../analysis/statistics/estimate.ts'
 import type { DatasetRow } from '../../dataset/dataset-row.ts'
 import type { ItemScores } from './item-record.ts'
 import type { ScorableSample, ItemOutcome } from './item-runner.ts'
-import { average } from '../../analysis/statistics/estimate.ts'
 
 /** Scores a conversation of an item that succeeded. */
 export interface Scorer {

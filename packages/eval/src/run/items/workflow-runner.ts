@@ -13,6 +13,7 @@ import type {
 import type { PhaseFailure } from '@osmosis/protocol/trajectory'
 
 import { isThrown } from '../../analysis/records/error-text.ts'
+import { average } from '../../analysis/statistics/estimate.ts'
 import { placeOf } from '../../dataset/dataset-row.ts'
 import type { GradedRollout } from '../../store/write/run-store.ts'
 import {
@@ -23,7 +24,6 @@ import {
   wireConversations,
 } from './item-record.ts'
 import type { ItemOutcome, EvaluationItem, ItemRunner, ItemRecord } from './item-runner.ts'
-import { average } from '../../analysis/statistics/estimate.ts'
 
 const slackSeconds = 60
 const unboundedDeadlineSeconds = 3600

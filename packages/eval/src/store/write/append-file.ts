@@ -2,8 +2,8 @@ import { closeSync, fstatSync, openSync, existsSync, readFileSync, truncateSync 
 
 import { AppendedFile, WriteGroups, type FolderLock } from '@osmosis/protocol/files'
 
-import { fileMode, storageError } from '../run-files.ts'
 import { trainingJournalFile } from '../read/training-folder.ts'
+import { fileMode, storageError } from '../run-files.ts'
 
 /** A line that was appended and is not necessarily on the disk yet. */
 export interface AppendedLine {

@@ -1,6 +1,6 @@
-import path from 'node:path'
-import { readdir, rm } from 'node:fs/promises'
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync, truncateSync } from 'node:fs'
+import { readdir, rm } from 'node:fs/promises'
+import path from 'node:path'
 import { crc32 } from 'node:zlib'
 
 import type { TrainedConversation } from '@osmosis/core/policy'

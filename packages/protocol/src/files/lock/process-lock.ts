@@ -1,4 +1,3 @@
-import type { OsmosisError } from '@osmosis/core'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync, readlinkSync } from 'node:fs'
@@ -6,6 +5,8 @@ import { rm } from 'node:fs/promises'
 import { connect, createServer, type Server } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import path from 'node:path'
+
+import type { OsmosisError } from '@osmosis/core'
 
 /** A name that no other process of this machine or container can lock. */
 export interface ProcessLock {

@@ -13,19 +13,19 @@ import {
   type RolloutSelector,
   type RolloutState,
 } from '@osmosis/protocol'
-import { ArtifactsFolder, LiveRollout } from '../../execution/live-rollout.ts'
-import { ConcurrencyLimiter } from '../../execution/slots/concurrency-limiter.ts'
-import { failedWorkflow, toFailure, type WorkflowResult } from '../../execution/workflow-phase.ts'
+import type { CancelDisposition } from '@osmosis/protocol/wire'
+
 import {
   graderDeadline,
   QueueClock,
   workflowDeadline,
   type Deadline,
 } from '../../execution/deadline.ts'
-import { hasRoom } from '../../execution/slots/concurrency-limits.ts'
+import { ArtifactsFolder, LiveRollout } from '../../execution/live-rollout.ts'
 import { LiveRollouts, type RolloutPhases } from '../../execution/live-rollouts.ts'
-import type { CancelDisposition } from '@osmosis/protocol/wire'
-
+import { ConcurrencyLimiter } from '../../execution/slots/concurrency-limiter.ts'
+import { hasRoom } from '../../execution/slots/concurrency-limits.ts'
+import { failedWorkflow, toFailure, type WorkflowResult } from '../../execution/workflow-phase.ts'
 import type { WorkerRollouts } from '../worker-messages.ts'
 import { WorkerLoss, type ExecutionOrder } from './remote-execution.ts'
 import { WorkerPool, type PlacedExecution, type WorkerPoolOptions } from './worker-pool.ts'

@@ -5,12 +5,12 @@ import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import { untilAborted, wait } from '@osmosis/core/http'
 
 import type { ProcessUsage, ReadyMessage } from '../worker-messages.ts'
-import type { RemoteExecution, ExecutionOrder } from './remote-execution.ts'
 import {
   workerEndReasons,
   type WorkerEndReason,
   type WorkerProcessOptions,
 } from './child-process.ts'
+import type { RemoteExecution, ExecutionOrder } from './remote-execution.ts'
 import { spendableBytes, WorkerProcess } from './worker-process.ts'
 
 /** How the workers of a pool are started. */

@@ -4,9 +4,9 @@ import { totalmem } from 'node:os'
 import { Readable } from 'node:stream'
 
 import { errorMessage, OsmosisError } from '@osmosis/core'
-import { runInRollout, type RolloutScope } from '../../containment/user-code.ts'
 import { runOutsideRollout } from '@osmosis/core/http'
 
+import { runInRollout, type RolloutScope } from '../../containment/user-code.ts'
 import { exitReportPipe } from '../exit-report.ts'
 import { portable } from '../portable-values.ts'
 import { receiveError } from '../sent-errors.ts'
@@ -17,7 +17,6 @@ import type {
   ExecutionMessage,
   WorkerMessage,
 } from '../worker-messages.ts'
-import { RemoteExecution, WorkerLoss, type ExecutionOrder } from './remote-execution.ts'
 import {
   countOutOfMemory,
   endReason,
@@ -27,6 +26,7 @@ import {
   type WorkerEndReason,
   type WorkerProcessOptions,
 } from './child-process.ts'
+import { RemoteExecution, WorkerLoss, type ExecutionOrder } from './remote-execution.ts'
 
 /** A process that has ended. */
 export interface EndedWorker {

@@ -26,6 +26,7 @@ import {
 } from '@osmosis/protocol/wire'
 import { z } from 'zod'
 
+import { reachableUrl, withExactData } from '../../http/request-body.ts'
 import {
   HttpRefusal,
   jsonAnswer,
@@ -33,7 +34,6 @@ import {
   traceHeadersOf,
   type ServerRoute,
 } from '../../http/server-route.ts'
-import { reachableUrl, withExactData } from '../../http/request-body.ts'
 import type { ServerServices } from '../../http/server-shell.ts'
 import type {
   LeaseResults,

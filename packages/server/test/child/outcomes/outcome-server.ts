@@ -1,8 +1,8 @@
 import path from 'node:path'
 
-import { LocalBackend } from '@osmosis/server/execution'
 import { createRolloutServer, serve } from '@osmosis/server'
 import { createWorkerPool } from '@osmosis/server/child'
+import { LocalBackend } from '@osmosis/server/execution'
 
 import {
   outcomeEntrypoints,

@@ -1,6 +1,6 @@
-import path from 'node:path'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
+import path from 'node:path'
 
 import { createRolloutServer, serve } from '@osmosis/server'
 import { createWorkerPool } from '@osmosis/server/child'

@@ -5,8 +5,9 @@ import { errorMessage, isOsmosisError, OsmosisError } from '@osmosis/core'
 import type { UpdateFigures } from '@osmosis/eval/analysis'
 import type { z } from 'zod'
 
-import type { TrainingBatch, UpdateSettings } from '../../learner.ts'
 import { clipBounds, lossScales, sampledIn, surrogateOf } from '../../batch/loss-scales.ts'
+import type { TrainingBatch, UpdateSettings } from '../../learner.ts'
+import type { SampledTokens } from '../token-policy.ts'
 import {
   checkpointSchema,
   forwardSchema,
@@ -29,7 +30,6 @@ import {
 } from './tinker-data.ts'
 import type { TinkerLearnerOptions, TinkerUsage } from './tinker-options.ts'
 import { UsageLedger } from './usage-ledger.ts'
-import type { SampledTokens } from '../token-policy.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

@@ -1,5 +1,5 @@
-import type { TrajectoryStep } from '@osmosis/protocol/trajectory'
 import { isRewritten, isToolError } from '@osmosis/eval/analysis'
+import type { TrajectoryStep } from '@osmosis/protocol/trajectory'
 
 /** The kind of a step, for its colour. */
 export type StepKind = 'system' | 'user' | 'tool' | 'answer' | 'cut' | 'error'

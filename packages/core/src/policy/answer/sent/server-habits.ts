@@ -1,5 +1,4 @@
 import type { ChatCompletionChunk, ChatDelta } from '../../chat-completion.ts'
-import { type SentEvent, isPing } from './sent-events.ts'
 import { brokenAnswer, quoted } from './broken-answer.ts'
 import {
   areChoices,
@@ -10,6 +9,7 @@ import {
   texts,
 } from './chunk-shape.ts'
 import { assertEndedWell, assertNoFailure } from './reported-failures.ts'
+import { type SentEvent, isPing } from './sent-events.ts'
 
 type Chunk = ChatCompletionChunk
 type Choice = Chunk['choices'][number]

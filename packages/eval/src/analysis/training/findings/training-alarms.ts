@@ -1,5 +1,5 @@
-import type { StepFigures, StepRecord, TrainingRecord } from '../training-records.ts'
 import { average } from '../../statistics/estimate.ts'
+import type { StepFigures, StepRecord, TrainingRecord } from '../training-records.ts'
 import { collapseOf, compared, figureText, type MeasuredStep } from './policy-collapse.ts'
 
 /** The mean difference of logprobs, as all outputs show it: two digits below 0.001. */
