@@ -19,145 +19,6 @@ import {
   type ToolResultMessage,
 } from './tools/tool-results.ts'
 
-/** Longest delay of a timer in Node.js: 24 days. Milliseconds. */
-const maxTimerMs = 2 ** 31 - 1
-
-/** How long a result waits until its connection is closed. Milliseconds. */
-const maxCloseMs = 5000
-
-/** Opens a connection for `work`, and closes it also when `work` fails. */
-async function connected<T>(
-  open: () => Promise<McpClient>,
-  work: (client: McpClient) => Promise<T>,
-): Promise<T> {
-  const client = await open()
-  try {
-    return await work(client)
-  } finally {
-    await close(client)
-  }
-}
-
-/** Never rejects: an error while closing does not affect the result. */
-async function close(client: McpClient): Promise<void> {
-  const { promise: timeout, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, maxCloseMs).unref()
-  // An async function, because a client may also throw synchronously.
-  const closed = (async () => client.close())().catch(() => undefined)
-  await Promise.race([closed, timeout])
-  clearTimeout(timer)
-}
-
-/**
- * The tools of all pages of a server's list, with unchanged schemas.
- *
- * @throws OsmosisError with code `protocol_error` when the list returns to an earlier page
- */
-async function listTools(client: McpClient): Promise<ToolInput[]> {
-  const tools: ToolInput[] = []
-  const visited = new Set<string | undefined>()
-  let cursor: string | undefined
-  do {
-    if (visited.has(cursor)) {
-      throw new OsmosisError(
-        'protocol_error',
-        `The MCP server's list of tools is endless: it repeats nextCursor '${cursor}'; each page must lead to a new one.`,
-      )
-    }
-    visited.add(cursor)
-    const page = await client.listTools({ cursor })
-    for (const { name, description, inputSchema } of page.tools) {
-      const text = description || `Tool: ${name}`
-      tools.push(functionTool({ name, description: text, parameters: inputSchema }))
-    }
-    cursor = page.nextCursor
-  } while (cursor !== undefined)
-  return tools
-}
-
-/** The result of a call whose arguments the limit of the answer's length may have cut off, and which must not run. */
-function cutCall(call: unknown): ToolResultMessage {
-  const { toolCallId } = namesOfCall(call)
-  return createToolErrorResult(
-    toolCallId,
-    'The answer reached the limit of its length before the arguments of this call',
-  )
-}
-
-/**
- * Executes a tool call of the policy, which reads errors of the tool as its result.
- *
- * @throws ToolExecutionError when the server sent no valid answer
- */
-async function execute(
-  toolCall: unknown,
-  client: McpClient,
-  { tools, signal }: RolloutContext,
-): Promise<ToolResultMessage> {
-  let call: ToolCallInfo
-  try {
-    call = getToolCallInfo(toolCall)
-  } catch (error) {
-    if (!(error instanceof ToolArgumentError)) throw error
-    return createToolErrorResult(error.toolCallId, error.message)
-  }
-  const { toolCallId, name, args } = call
-  if (!tools.some((tool) => tool.function.name === name)) {
-    return createToolErrorResult(toolCallId, `Unknown tool: ${name}`)
-  }
-  try {
-    // It may run as long as its rollout, so the client's own time limit is disabled.
-    const options = { signal, timeout: maxTimerMs }
-    const result = await client.callTool({ name, arguments: args }, undefined, options)
-    if (!result.isError) return createToolResult(toolCallId, resultText(result))
-    const reason = contentText(result.content) || 'The tool failed and gave no reason'
-    return createToolErrorResult(toolCallId, reason)
-  } catch (error) {
-    const message = errorMessage(error)
-    // A call that its own rollout aborted is not an error of the server.
-    if (isAnsweredError(error) || signal.aborted) return createToolErrorResult(toolCallId, message)
-    // The policy did not cause this, and cannot avoid it next time.
-    throw new ToolExecutionError(
-      `The MCP server gave no valid answer to a call of ${name}: ${message}`,
-      { toolCallId, toolName: name, cause: error },
-    )
-  }
-}
-
-/**
- * The result of a tool as text for the policy: its structured data if it has some, else its content.
- * Data with the single key `result` is unwrapped: servers wrap values that are not objects that way.
- */
-function resultText({ structuredContent, content }: McpToolResult): string {
-  if (!structuredContent) return contentText(content)
-  const [key, ...others] = Object.keys(structuredContent)
-  const wrapped = key === 'result' && others.length === 0
-  return serializeToolResult(wrapped ? structuredContent['result'] : structuredContent)
-}
-
-/** The parts of a result, one per line. */
-function contentText(content: readonly McpContent[] = []): string {
-  return content.map(partText).join('\n')
-}
-
-/** Policies read text: a part of another kind is only named. */
-function partText({ type, text, resource, uri, mimeType }: McpContent): string {
-  return text ?? resource?.text ?? `[${type}: ${resource?.uri ?? uri ?? mimeType ?? 'no text'}]`
-}
-
-/** JSON-RPC codes that clients use for their own errors: connection closed, and timeout. */
-const codesOfClients: ReadonlySet<unknown> = new Set([-32_000, -32_001])
-
-/**
- * True for an error that an MCP server sent as its answer, as opposed to a connection error. It has the `code`
- * and `data` of JSON-RPC, although `data` may be undefined. The number alone is not sufficient: HTTP errors
- * have their status there.
- */
-function isAnsweredError(error: unknown): boolean {
-  if (!(error instanceof Error && 'code' in error && 'data' in error)) return false
-  return Number.isInteger(error.code) && !codesOfClients.has(error.code)
-}
-
 /** Options of {@link mcpAgentLoop}. */
 export interface McpAgentLoopOptions {
   /** Identifies the agent in health answers and logs. Not empty. */
@@ -295,4 +156,143 @@ export interface McpClient {
   ): Promise<McpToolResult>
   /** Closes the connection. The loop waits at most 5 seconds for it. */
   close(): Promise<void>
+}
+
+/** Longest delay of a timer in Node.js: 24 days. Milliseconds. */
+const maxTimerMs = 2 ** 31 - 1
+
+/** How long a result waits until its connection is closed. Milliseconds. */
+const maxCloseMs = 5000
+
+/** Opens a connection for `work`, and closes it also when `work` fails. */
+async function connected<T>(
+  open: () => Promise<McpClient>,
+  work: (client: McpClient) => Promise<T>,
+): Promise<T> {
+  const client = await open()
+  try {
+    return await work(client)
+  } finally {
+    await close(client)
+  }
+}
+
+/** Never rejects: an error while closing does not affect the result. */
+async function close(client: McpClient): Promise<void> {
+  const { promise: timeout, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, maxCloseMs).unref()
+  // An async function, because a client may also throw synchronously.
+  const closed = (async () => client.close())().catch(() => undefined)
+  await Promise.race([closed, timeout])
+  clearTimeout(timer)
+}
+
+/**
+ * The tools of all pages of a server's list, with unchanged schemas.
+ *
+ * @throws OsmosisError with code `protocol_error` when the list returns to an earlier page
+ */
+async function listTools(client: McpClient): Promise<ToolInput[]> {
+  const tools: ToolInput[] = []
+  const visited = new Set<string | undefined>()
+  let cursor: string | undefined
+  do {
+    if (visited.has(cursor)) {
+      throw new OsmosisError(
+        'protocol_error',
+        `The MCP server's list of tools is endless: it repeats nextCursor '${cursor}'; each page must lead to a new one.`,
+      )
+    }
+    visited.add(cursor)
+    const page = await client.listTools({ cursor })
+    for (const { name, description, inputSchema } of page.tools) {
+      const text = description || `Tool: ${name}`
+      tools.push(functionTool({ name, description: text, parameters: inputSchema }))
+    }
+    cursor = page.nextCursor
+  } while (cursor !== undefined)
+  return tools
+}
+
+/** The result of a call whose arguments the limit of the answer's length may have cut off, and which must not run. */
+function cutCall(call: unknown): ToolResultMessage {
+  const { toolCallId } = namesOfCall(call)
+  return createToolErrorResult(
+    toolCallId,
+    'The answer reached the limit of its length before the arguments of this call',
+  )
+}
+
+/**
+ * Executes a tool call of the policy, which reads errors of the tool as its result.
+ *
+ * @throws ToolExecutionError when the server sent no valid answer
+ */
+async function execute(
+  toolCall: unknown,
+  client: McpClient,
+  { tools, signal }: RolloutContext,
+): Promise<ToolResultMessage> {
+  let call: ToolCallInfo
+  try {
+    call = getToolCallInfo(toolCall)
+  } catch (error) {
+    if (!(error instanceof ToolArgumentError)) throw error
+    return createToolErrorResult(error.toolCallId, error.message)
+  }
+  const { toolCallId, name, args } = call
+  if (!tools.some((tool) => tool.function.name === name)) {
+    return createToolErrorResult(toolCallId, `Unknown tool: ${name}`)
+  }
+  try {
+    // It may run as long as its rollout, so the client's own time limit is disabled.
+    const options = { signal, timeout: maxTimerMs }
+    const result = await client.callTool({ name, arguments: args }, undefined, options)
+    if (!result.isError) return createToolResult(toolCallId, resultText(result))
+    const reason = contentText(result.content) || 'The tool failed and gave no reason'
+    return createToolErrorResult(toolCallId, reason)
+  } catch (error) {
+    const message = errorMessage(error)
+    // A call that its own rollout aborted is not an error of the server.
+    if (isAnsweredError(error) || signal.aborted) return createToolErrorResult(toolCallId, message)
+    // The policy did not cause this, and cannot avoid it next time.
+    throw new ToolExecutionError(
+      `The MCP server gave no valid answer to a call of ${name}: ${message}`,
+      { toolCallId, toolName: name, cause: error },
+    )
+  }
+}
+
+/**
+ * The result of a tool as text for the policy: its structured data if it has some, else its content.
+ * Data with the single key `result` is unwrapped: servers wrap values that are not objects that way.
+ */
+function resultText({ structuredContent, content }: McpToolResult): string {
+  if (!structuredContent) return contentText(content)
+  const [key, ...others] = Object.keys(structuredContent)
+  const wrapped = key === 'result' && others.length === 0
+  return serializeToolResult(wrapped ? structuredContent['result'] : structuredContent)
+}
+
+/** The parts of a result, one per line. */
+function contentText(content: readonly McpContent[] = []): string {
+  return content.map(partText).join('\n')
+}
+
+/** Policies read text: a part of another kind is only named. */
+function partText({ type, text, resource, uri, mimeType }: McpContent): string {
+  return text ?? resource?.text ?? `[${type}: ${resource?.uri ?? uri ?? mimeType ?? 'no text'}]`
+}
+
+/** JSON-RPC codes that clients use for their own errors: connection closed, and timeout. */
+const codesOfClients: ReadonlySet<unknown> = new Set([-32_000, -32_001])
+
+/**
+ * True for an error that an MCP server sent as its answer, as opposed to a connection error. It has the `code`
+ * and `data` of JSON-RPC, although `data` may be undefined. The number alone is not sufficient: HTTP errors
+ * have their status there.
+ */
+function isAnsweredError(error: unknown): boolean {
+  if (!(error instanceof Error && 'code' in error && 'data' in error)) return false
+  return Number.isInteger(error.code) && !codesOfClients.has(error.code)
 }
