@@ -34,8 +34,8 @@ export function tinkerLearnerIdentity({
  * @throws OsmosisError with code `invalid_config`, `unauthorized` or `learner_error`
  */
 export async function openTinkerLearner(options: TinkerLearnerOptions): Promise<TinkerLearner> {
-  const { baseModel, tokenizer, loraRank = 1 } = options
-  if (loraRank < 1) {
+  const { baseModel, tokenizer, loraRank } = options
+  if (loraRank !== undefined && loraRank < 1) {
     throw new OsmosisError(
       'invalid_config',
       'A Tinker service trains LoRA adapters alone: their rank (--lora-rank) is 1 or more.',
