@@ -33,6 +33,11 @@ export const trainingMutations: readonly Mutation[] = [
       's.start if s.version == self.version else s.answered',
       's.start',
     ],
+    [
+      'an update that fails behind its first step keeps that step',
+      '            if steps:\n                self.restore(before)',
+      '            pass',
+    ],
   ]),
   ...mutationsOf(
     'packages/train/learner/learner.py',

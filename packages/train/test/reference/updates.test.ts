@@ -55,6 +55,22 @@ it('updates come to what a program says that computes them token by token', asyn
   }
 })
 
+it('an update that fails behind its first step changes nothing', async () => {
+  const learner = await tableLearner()
+  const [first] = updates as [WrittenUpdate]
+  const before = await weightsOf(learner)
+  // Its last steps compute with weights that are no numbers any more.
+  const settings = { ...first.settings, learningRate: 3e37, epochs: 12, kl: 0 }
+  await expect(
+    learner.update({ loss: first.loss, sequences: first.sequences }, settings),
+  ).rejects.toMatchObject({
+    code: 'learner_error',
+    message: expect.stringContaining('not finite') as string,
+  })
+  expect(await weightsOf(learner)).toEqual(before)
+  expect(learner.version).toBe(0)
+})
+
 it('the program writes down what stands beside it', async () => {
   const program = path.join(folder, 'reference_update.py')
   await promisify(execFile)(pythonWithTorch() ?? '', [program, '--check'])
