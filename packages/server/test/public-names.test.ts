@@ -54,6 +54,7 @@ it('exports what servers of other rollout protocols are built on', () => {
       'toTargets',
       'traceHeadersOf',
       'warnOfStepRewards',
+      'withExactData',
     ]),
   )
 })
