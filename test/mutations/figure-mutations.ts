@@ -260,4 +260,18 @@ export const figureMutations: readonly Mutation[] = [
     to: 'pass_rate: values.length === 0 ? 0 : rows.reduce((sum, { passed }) => sum + passed, 0) / values.length,',
     ...rules,
   },
+  {
+    name: 'figures: a share of few rollouts changes by chance',
+    file: `${analysis}/training/findings/behaviour-change.ts`,
+    from: 'Math.max(0.05, noise)',
+    to: 'Math.max(0.05, 0)',
+    tests: ['packages/eval/test/analysis/training-steps.test.ts'],
+  },
+  {
+    name: 'alarms: a first step whose rollouts all failed is what later ones are compared with',
+    file: `${analysis}/training/findings/policy-collapse.ts`,
+    from: 'before.filter(({ rollouts }) => rollouts.reward !== null)',
+    to: 'before.filter(({ rollouts }) => rollouts.reward !== undefined)',
+    tests: ['packages/eval/test/analysis/training-steps.test.ts'],
+  },
 ]

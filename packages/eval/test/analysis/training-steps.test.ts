@@ -47,6 +47,15 @@ it.each([
   })
 })
 
+it('a training whose first rollouts all failed is compared with the first step that has rewards', () => {
+  const steps = [
+    [null, null],
+    [0.8, 0.8],
+    [0.2, 2.6],
+  ] as const
+  expect(collapses(steps)[3]).toContain('The reward fell from 0.80 to 0.20')
+})
+
 it('a reward that stays low is a collapse whatever is known of the entropy', () => {
   const low = [0.1, 0.1, 0.1, 0.1].map((reward) => [reward, null] as const)
   expect(Object.keys(collapses([...good, ...low]))).toEqual(['6', '7', '8'])
@@ -111,8 +120,9 @@ function behaved(
   kind: 'step' | 'evaluation',
   at: number,
   [answerTokens, toolCalls, cutOff, failed]: Behaviour,
+  count = 200,
 ): TrainingRecord {
-  const rollouts = { rollouts: 200, answerTokens, toolCalls, cutOff, failed: 200 * failed }
+  const rollouts = { rollouts: count, answerTokens, toolCalls, cutOff, failed: count * failed }
   return { ...madeStep(at, { rollouts }), kind }
 }
 
@@ -148,6 +158,16 @@ it.each<[before: Behaviour, now: Behaviour, text: string]>([
     `In the latest steps ${text}`,
   )
   expect(behaviourChange([first, ...steps.slice(0, 1)])).toBeNull()
+})
+
+it('a share of few rollouts has to change by more than chance', () => {
+  const changeOf = (count: number): string | null =>
+    behaviourChange([
+      behaved('evaluation', 0, [48, 0, 0, 0], count),
+      behaved('evaluation', 3, [48, 0, 0.2, 0], count),
+    ])
+  expect(changeOf(16)).toBe('On held-out rows length and endings are about the same.')
+  expect(changeOf(64)).toContain('20 % of the answers are cut off')
 })
 
 it('an alarm names its steps, its figures with their limits, and what to do', () => {
