@@ -134,6 +134,11 @@ export const recordMutations: readonly Mutation[] = [
     [`${server}/unasked-agents.test.ts`],
     [
       [
+        'a call that its caller has just aborted is one that somebody waits for',
+        'about.trainable && settled === undefined && signal?.aborted !== true',
+        'about.trainable && settled === undefined',
+      ],
+      [
         'an only answer that nobody read is a sample',
         ' && settled !== undefined && !wasLeft',
         ' && settled !== undefined',

@@ -100,6 +100,30 @@ describe('an agent whose only answer was aborted', () => {
     expect(completion?.otherCalls).toMatchObject([{ error: expect.stringContaining('aborted') }])
   })
 
+  it('has its answers so far when it is aborted at the very end', async () => {
+    const slow = Promise.withResolvers<undefined>()
+    let calls = 0
+    const policy = await startPolicyEndpoint((response) => {
+      calls += 1
+      if (calls === 1) sendStream(response, answerStream('4'))
+      else slow.resolve(undefined)
+    })
+    const backend = new LocalBackend({
+      workflow: workflow(async () => {
+        const stop = new AbortController()
+        const solver = agent('solver')
+        await solver()
+        solver(stop.signal).catch(() => {})
+        await slow.promise
+        stop.abort()
+      }),
+      grader: rewardAll,
+    })
+    const { completion, grading } = await run(backend, { chatCompletionsUrl: policy.url })
+    expect(completion).toMatchObject({ status: 'success', failure: null })
+    expect([...(grading?.samples.keys() ?? [])]).toEqual(['solver'])
+  })
+
   it('has its answers so far when it had any', async () => {
     const slow = Promise.withResolvers<undefined>()
     let calls = 0
