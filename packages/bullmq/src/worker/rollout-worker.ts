@@ -29,6 +29,7 @@ import {
 } from '../records/queued-executions.ts'
 import { RolloutRecords } from '../records/rollout-records.ts'
 import { ModelCallSlots } from './model-call-slots.ts'
+import { RefusedRollouts } from './refused-rollouts.ts'
 import { WorkerExecution, WorkerExecutions, type WorkerExecutionParts } from './worker-execution.ts'
 
 /** Options of {@link startRolloutWorker}. */
@@ -83,8 +84,7 @@ export class RolloutWorker implements AsyncDisposable {
   readonly #lockMs: number
   /** Rollouts that it is about to start, by id. */
   readonly #taking = new Map<string, Promise<unknown>>()
-  /** Why it has refused rollouts. */
-  readonly #refused = new Set<string>()
+  readonly #refused: RefusedRollouts
   /** When Redis last received a heartbeat, on the clock of this process. */
   #heardAt = performance.now()
   #beating = false
@@ -103,6 +103,7 @@ export class RolloutWorker implements AsyncDisposable {
     this.#connection = connection
     this.#queue = queue
     this.#lockMs = lockDurationMs
+    this.#refused = new RefusedRollouts(options.code, options.logger)
     this.#records = new RolloutRecords(connection, redis)
     this.#runs = new QueuedExecutions(this.#records, (id, hasEnded) => {
       // If the job cannot be added, a sweep finds the rollout later.
@@ -255,17 +256,8 @@ export class RolloutWorker implements AsyncDisposable {
       case 'busy':
         return later(job, token, Math.min(taken.goneInMs + 1, this.#lockMs / 2))
       case 'other-code':
-        this.#sayRefused(taken.code, {
-          message: 'a rollout was refused: it was accepted for other code than this worker has',
-          fields: { code: taken.code, own_code: this.#options.code },
-        })
-        return later(job, token, otherWorkerMs)
       case 'other-keys':
-        this.#sayRefused('other keys', {
-          message:
-            'a rollout was refused: it is encrypted with a queue key that this worker does not have. Servers and workers of a queue need the same file of keys.',
-          fields: { rollout_id: id },
-        })
+        this.#refused.warn(id, taken)
         return later(job, token, otherWorkerMs)
       case 'lost': {
         const { patienceMs } = this.#parts
@@ -378,16 +370,6 @@ export class RolloutWorker implements AsyncDisposable {
     const worker = { ...identity, active: this.active, loopDelayMs }
     await this.#records.ask(async (redis) => writeHeartbeat(redis, prefix, worker, this.#lockMs))
     this.#heardAt = performance.now()
-  }
-
-  /** Once for each reason. */
-  #sayRefused(
-    reason: string,
-    { message, fields }: { readonly message: string; readonly fields: Record<string, string> },
-  ): void {
-    if (this.#refused.has(reason)) return
-    this.#refused.add(reason)
-    this.#options.logger?.warn(fields, message)
   }
 }
 
