@@ -189,8 +189,11 @@ it('limits the concurrent rollouts of all workers together', async () => {
   const { queue, redis } = await openQueue()
   let now = 0
   let most = 0
+  const two = Promise.withResolvers<undefined>()
   await using policy = await startPolicyServer(async () => {
     most = Math.max(most, (now += 1))
+    if (now === 2) two.resolve(undefined)
+    await two.promise
     await new Promise((resolve) => setTimeout(resolve, 50))
     now -= 1
     return 'yes'
