@@ -127,8 +127,11 @@ it('notifies the server that accepted a rollout of its results, without a job', 
   deliverAt('other', other)
   const stop = deliverAt('own', queue)
   const client = lookInto(redis)
-  const servers = async (): Promise<number> =>
-    (await client.pubsub('CHANNELS', 'osmosis:server:*')).length
+  // Each process that opens the queue also tries a channel of servers for a moment.
+  const servers = async (): Promise<number> => {
+    const channels = (await client.pubsub('CHANNELS', 'osmosis:server:*')) as string[]
+    return channels.filter((name) => name !== 'osmosis:server:rights').length
+  }
   await expect.poll(servers).toBe(2)
   await queue.accept(entry({ id: 'a' }))
   await queue.accept(entry({ id: 'b' }))
