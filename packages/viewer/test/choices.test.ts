@@ -77,6 +77,18 @@ describe('the list of runs', () => {
     await page.getByLabel('Mark b-second').uncheck()
     expect(problems).toEqual([])
   })
+
+  it('forgets the mark of a run whose folder was removed', async () => {
+    const { root } = inBrowser
+    writeAirlineRun(root, { name: 'd-gone', rows: 12, attempts: 2, skill: 0.6, seed: 9 })
+    const { page } = await inBrowser.open('#/')
+    await mark(page, 'd-gone', 'a-first', 'b-second')
+    await page.getByText('3 runs are marked.').waitFor()
+    rmSync(path.join(root, 'd-gone'), { recursive: true })
+    await page.getByRole('button', { name: 'Compare a-first with b-second' }).waitFor()
+    await page.getByLabel('Mark a-first').uncheck()
+    await page.getByText('Mark another run to compare it with b-second.').waitFor()
+  })
 })
 
 it('the question stands beside the id of a row, in a transcript too', async () => {

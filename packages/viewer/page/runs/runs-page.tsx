@@ -56,7 +56,10 @@ export function RunsPage({
   onChoices: (choices: RunChoices) => void
 }): JSX.Element {
   const listing = useListing(source)
-  const { marked, search, order } = choices
+  const { search, order } = choices
+  const runs = listing.state === 'listed' ? listing.runs : []
+  // A run whose folder was removed has no line any more, in which its mark could be taken away.
+  const marked = choices.marked.filter((name) => runs.some((run) => run.name === name))
   const setMarked = (names: readonly string[]): void => onChoices({ ...choices, marked: names })
   const setSearch = (text: string): void => onChoices({ ...choices, search: text })
   const setOrder = (next: RunOrder): void => onChoices({ ...choices, order: next })
@@ -72,7 +75,6 @@ export function RunsPage({
       </main>
     )
   }
-  const runs = listing.state === 'listed' ? listing.runs : []
   const onMark = runs.length > 1 ? mark : undefined
   const groups = groupRuns(
     runs.filter((run) => matches(run, search)),
