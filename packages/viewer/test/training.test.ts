@@ -115,6 +115,14 @@ describe('a training', () => {
       const { page, problems } = await inBrowser.open('#/training/half')
       await page.getByText('step-0004: 10 of 32 rollouts').waitFor()
       await page.locator('.pending').waitFor()
+      const entropy = page.getByRole('region', { name: 'Entropy' })
+      const chart = entropy.locator('.chart')
+      const { width } = (await chart.boundingBox()) ?? { width: 0 }
+      await expect.poll(() => entropy.locator('h2 b').innerText()).not.toBe('')
+      // The step that runs has no entropy yet, and that of the step before is not its.
+      await chart.hover({ position: { x: width - 14, y: 20 } })
+      await page.getByText('step 4', { exact: true }).waitFor()
+      expect(await entropy.locator('h2 b').innerText()).toBe('')
       run.end(5)
       await page.getByText('step-0004: 15 of 32 rollouts').waitFor()
       run.remove()

@@ -96,8 +96,7 @@ export function TrainingPage({ source, training, go }: TrainingPageProps): JSX.E
 
 function SmallChart({ series, ...shared }: ChartSteps & { series: TrainingSeries }): JSX.Element {
   const { label, points } = series
-  const { at } = shared
-  const shown = (at === null ? undefined : points.find(({ step }) => step === at)) ?? points.at(-1)
+  const shown = pointAt(points, shared.at)
   return (
     <section class="card" aria-label={label}>
       <h2>
@@ -342,13 +341,17 @@ function RewardChart(props: ChartSteps & Measured): JSX.Element {
 }
 
 function valueAt(series: TrainingSeries, at: number | null): string {
-  const { points } = series
-  const point = at === null ? points.at(-1) : points.find(({ step }) => step === at)
+  const point = pointAt(series.points, at)
   if (point === undefined) return ''
   const value = seriesText(series, point.value)
   return point.interval === null
     ? value
     : `${value} ${intervalText(point.value, point.interval, (each) => seriesText(series, each))}`
+}
+
+/** The point of a step, or the last one when no step is read; undefined when the step has no value. */
+function pointAt(points: readonly TrainingPoint[], at: number | null): TrainingPoint | undefined {
+  return at === null ? points.at(-1) : points.find(({ step }) => step === at)
 }
 
 function areSame(points: readonly TrainingPoint[], other: TrainingSeries | undefined): boolean {
