@@ -124,6 +124,12 @@ export const faultCases = {
     inFlight: 128,
     concurrency: fewPlaces,
     change: ({ id, row }, index, chance) => {
+      // The first ones hold the places of all three workers, so that others are queued however slowly a busy machine
+      // accepts them.
+      if (index < 3 * fewPlaces) {
+        const hangs = { ...row, harm: 'hang', when: 'before asking' } as const
+        return { deadline: 60, cancelMs: 8000, cancelIn: 'running', row: hangs }
+      }
       // A time reaches whatever status the speed of the machine makes of it, so some wait for theirs.
       if (index % 20 === 3) return { cancelMs: 0, cancelIn: 'queued' }
       if (index % 20 === 5) return { cancelMs: 0, cancelIn: 'running' }
