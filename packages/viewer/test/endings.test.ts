@@ -25,7 +25,7 @@ const inBrowser = ViewerInBrowser.forTests((root) => {
     }
     const scores = { politeness: index % 2 === 0 ? 0.25 : 0.75 }
     const missing = index === 3 ? { score_errors: { brevity: 'It was not a number.' } } : {}
-    return { ...event, scores, ...missing }
+    return { ...event, scores, ...missing, cost_usd: index === 1 ? 120.456 : 0.00312 }
   })
 })
 
@@ -61,6 +61,14 @@ describe('how a rollout ended', () => {
     ])
     await scores.getByRole('button', { name: 'politeness' }).click()
     expect(await filter(page).inputValue()).toBe('')
+    expect(problems).toEqual([])
+  })
+
+  it('has costs of any size as amounts of dollars', async () => {
+    const { page, problems } = await inBrowser.open('#/run/ends?sel=0.2')
+    await reader(page).getByText('$120.46', { exact: true }).waitFor()
+    await go(page, '#/run/ends?sel=1.2')
+    await reader(page).getByText('$0.0031', { exact: true }).waitFor()
     expect(problems).toEqual([])
   })
 

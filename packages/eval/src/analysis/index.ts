@@ -22,6 +22,7 @@ export { type Finding, findings } from './figures/findings.ts'
 export {
   type FigureUnit,
   formatCount,
+  formatDollars,
   formatDuration,
   formatQuantity,
   formatReward,

@@ -12,6 +12,7 @@ it.each<
   ['share', 0.05, 0.0701, '+5.0 points ± 7.0', false],
   ['seconds', -1.9, 1.2, '−1.9 s ± 1.2 s', true],
   ['usd', 0.00421, null, '+$0.0042', false],
+  ['usd', 120.456, null, '+$120.46', false],
   ['count', 120, 3.25, '+120 ± 3.3', true],
   ['share', 0, 0.1, '', false],
 ])('a change of behaviour has the unit of its values: %s', (unit, value, half, change, isSure) => {

@@ -1,4 +1,4 @@
-import { formatCount, points } from '@osmosis/eval/analysis'
+import { formatCount, formatDollars, points } from '@osmosis/eval/analysis'
 import type { JSX } from 'preact'
 
 import type { RunListing, RunSummary } from '../../src/wire.ts'
@@ -87,7 +87,7 @@ export function RunLine({ run, isMarked, onMark }: RunLineProps): JSX.Element {
         />
       </td>
       <td class="end wide">{duration(run.durationMs)}</td>
-      <td class="end wider">{run.costUsd === null ? unknown : `$${run.costUsd.toFixed(2)}`}</td>
+      <td class="end wider">{run.costUsd === null ? unknown : formatDollars(run.costUsd)}</td>
     </tr>
   )
 }

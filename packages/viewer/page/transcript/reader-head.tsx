@@ -1,4 +1,4 @@
-import { formatQuantity, type RunTable } from '@osmosis/eval/analysis'
+import { formatDollars, formatQuantity, type RunTable } from '@osmosis/eval/analysis'
 import type { Trajectory } from '@osmosis/protocol/trajectory'
 import type { JSX } from 'preact'
 
@@ -155,7 +155,7 @@ function Facts({ table, item }: { table: RunTable; item: number }): JSX.Element 
           {compact(prompt)} in, {compact(written)} out
         </span>
       )}
-      {cost !== null && <span>${cost.toPrecision(2)}</span>}
+      {cost !== null && <span>{formatDollars(cost)}</span>}
       <span>{duration(columns.durationMs[item] ?? 0)}</span>
     </div>
   )

@@ -32,9 +32,9 @@ export function signed(value: number, digits = 1): string {
   return value < 0 ? `−${text}` : `+${text}`
 }
 
-/** `$12.30`; four decimals below a dollar. */
+/** `$12.30`; two significant digits below a dollar: `$0.0042`. */
 export function formatDollars(usd: number): string {
-  return `$${usd.toFixed(usd < 1 ? 4 : 2)}`
+  return usd === 0 || usd >= 1 ? `$${usd.toFixed(2)}` : `$${Number(usd.toPrecision(2))}`
 }
 
 /** `0.8 s`, `12.3 s`, `4 min 05 s`, `2 h 03 min`. */
@@ -67,7 +67,6 @@ export function unitText(value: number, unit: FigureUnit): string {
     case 'seconds':
       return value < 0.9995 ? `${Math.round(1000 * value)} ms` : formatDuration(1000 * value)
     case 'dollars':
-      // Small amounts get two significant digits.
-      return value === 0 || value >= 1 ? `$${value.toFixed(2)}` : `$${Number(value.toPrecision(2))}`
+      return formatDollars(value)
   }
 }
