@@ -94,6 +94,17 @@ export const recordMutations: readonly Mutation[] = [
   ),
   ...mutationsOf(
     'packages/core/src/policy/policy-client.ts',
+    [`${policy}/policy-client.test.ts`],
+    [
+      [
+        'an abort behind the last chunk gives an answer',
+        '      // An aborted connection can look like an ordinary end of the answer.\n      call.signal.throwIfAborted()\n',
+        '',
+      ],
+    ],
+  ),
+  ...mutationsOf(
+    'packages/core/src/policy/policy-client.ts',
     [`${policy}/auxiliary-calls.test.ts`],
     [
       [

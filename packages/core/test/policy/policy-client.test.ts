@@ -625,6 +625,20 @@ describe('ending a call', () => {
     expect(error).toEqual(new Error('enough'))
   })
 
+  it('by an abort when the last chunk has come gives no answer either', async () => {
+    const policy = await startPolicyEndpoint((response) => {
+      sendStream(response, eventStream(chunk({ content: 'a' }, 'stop')))
+    })
+    const abort = new AbortController()
+    const read = async (): Promise<void> => {
+      const client = context(policy.url).policy('main')
+      for await (const _ of client.stream({ messages }, { signal: abort.signal })) {
+        abort.abort(new Error('enough'))
+      }
+    }
+    expect(await failure(read())).toEqual(new Error('enough'))
+  })
+
   it('by no longer reading closes the socket', async () => {
     const policy = await startPolicyEndpoint((response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })
