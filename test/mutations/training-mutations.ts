@@ -34,6 +34,11 @@ export const trainingMutations: readonly Mutation[] = [
       's.start',
     ],
     [
+      'a loaded state has the weights before those of another one',
+      '        self.earlier = None\n        self.optimizer',
+      '        self.optimizer',
+    ],
+    [
       'an update that fails behind its first step keeps that step',
       '            if steps:\n                self.restore(before)',
       '            pass',

@@ -71,6 +71,22 @@ it('an update that fails behind its first step changes nothing', async () => {
   expect(learner.version).toBe(0)
 })
 
+it('the weights before those of a loaded state are not known', async () => {
+  const learner = await tableLearner()
+  const [{ loss, settings, sequences }] = updates as [WrittenUpdate]
+  const batch = {
+    loss,
+    sequences: sequences.map((sequence) => ({ ...sequence, policyVersion: 0, newestVersion: 0 })),
+  }
+  const saved = path.join(await temporaryFolder(), 'state')
+  expect((await learner.update(batch, settings)).driftMean).not.toBeNull()
+  await learner.save(saved)
+  // From here on the learner has the weights of version 1 as those before the last update.
+  expect((await learner.update(batch, settings)).driftMean).not.toBeNull()
+  await learner.load(saved)
+  expect((await learner.update(batch, settings)).driftMean).toBeNull()
+})
+
 it('the program writes down what stands beside it', async () => {
   const program = path.join(folder, 'reference_update.py')
   await promisify(execFile)(pythonWithTorch() ?? '', [program, '--check'])
