@@ -13,6 +13,8 @@ it.each<
   ['seconds', -1.9, 1.2, '−1.9 s ± 1.2 s', true],
   ['usd', 0.00421, null, '+$0.0042', false],
   ['usd', 120.456, null, '+$120.46', false],
+  ['usd', 0.5, null, '+$0.50', false],
+  ['usd', 0.0000004, null, '+$0.00000040', false],
   ['count', 120, 3.25, '+120 ± 3.3', true],
   ['share', 0, 0.1, '', false],
 ])('a change of behaviour has the unit of its values: %s', (unit, value, half, change, isSure) => {

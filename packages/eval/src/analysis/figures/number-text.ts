@@ -32,9 +32,18 @@ export function signed(value: number, digits = 1): string {
   return value < 0 ? `−${text}` : `+${text}`
 }
 
-/** `$12.30`; two significant digits below a dollar: `$0.0042`. */
+const dollars = new Intl.NumberFormat('en-US', {
+  style: 'currency',
+  currency: 'USD',
+  minimumSignificantDigits: 2,
+  maximumSignificantDigits: 2,
+  // Cents are shown as well, if they say more than two significant digits.
+  roundingPriority: 'morePrecision',
+})
+
+/** With cents, and at least two significant digits: `$12.30`, `$0.0042`. */
 export function formatDollars(usd: number): string {
-  return usd === 0 || usd >= 1 ? `$${usd.toFixed(2)}` : `$${Number(usd.toPrecision(2))}`
+  return dollars.format(usd)
 }
 
 /** `0.8 s`, `12.3 s`, `4 min 05 s`, `2 h 03 min`. */
