@@ -46,4 +46,11 @@ export const rowMutations: readonly Mutation[] = [
     to: '',
     tests: ['packages/cli/test/typed-rows.test.ts'],
   },
+  {
+    name: 'rows: a row of a trainer with a prompt alone is graded',
+    file: 'packages/server/src/run/run-request.ts',
+    from: 'metadata: hasMetadata ?',
+    to: 'metadata: true ?',
+    tests: ['packages/server/test/run.test.ts'],
+  },
 ]

@@ -29,6 +29,18 @@ it('leaves the rest as metadata', () => {
   expect(metadata).toStrictEqual({ level: 3, result: 'r', metadata: 'x' })
 })
 
+it('has no metadata when no other column has a value, as in evaluations', () => {
+  for (const rest of [{}, { metadata: {} }, { metadata: null }, { label: null, answer: '' }]) {
+    expect(rowOf({ prompt: 'a', ...rest }).metadata).toBeNull()
+    expect(rowOf({ prompt: 'a', result: 'b', system_prompt: 'c', ...rest }).metadata).toBeNull()
+  }
+  expect(rowOf({ prompt: 'a', level: 0, label: null }).metadata).toStrictEqual({
+    level: 0,
+    label: null,
+  })
+  expect(rowOf({ prompt: 'a', metadata: { level: null } }).metadata).toStrictEqual({ level: null })
+})
+
 it('reads rows of datasets of this SDK as evaluations do', () => {
   const row = {
     system_prompt: 'Be brief.',

@@ -124,6 +124,24 @@ describe('POST /run', () => {
     ])
   })
 
+  it('does not grade a row with a prompt alone, whose reward would be invented', async () => {
+    const graded: unknown[] = []
+    const miles = await startMiles({ filter: true })
+    await using server = await running({
+      grader: graderOf((ctx: GraderContext) => {
+        graded.push(ctx.label)
+        ctx.setReward(ctx.label === 'yes' ? 1 : 0)
+      }),
+    })
+    const [rollout] = await miles.generate(server.url, [{ question: 'Is it?', answer: null }])
+    expect(rollout?.answer).toMatchObject({
+      exit_status: 'failed',
+      eval_report: { err_message: expect.stringMatching(/neither a label nor metadata/) as string },
+    })
+    expect(graded).toEqual([])
+    expect(miles.trained()).toEqual([])
+  })
+
   it('uses the sampling parameters of the trainer, with the names of chat completions', async () => {
     const requests: Body[] = []
     const miles = await startMiles({

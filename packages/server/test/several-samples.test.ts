@@ -106,7 +106,12 @@ it.each([
 it('a server warns of step rewards in POST /run without a trace, and not with one', async () => {
   await using running = await startServer({ grader: stepped, run: {} })
   const { controller, log, url } = running
-  const row = { prompt: 'Is it?', base_url: `${controller.url}/v1`, model: 'openai/model' }
+  const row = {
+    prompt: 'Is it?',
+    answer: 'yes',
+    base_url: `${controller.url}/v1`,
+    model: 'openai/model',
+  }
   const warnings = (): number => log.filter(({ message }) => message.startsWith(dropped)).length
   await post(`${url}/run`, { ...row, trace: true })
   expect(warnings()).toBe(0)

@@ -24,7 +24,7 @@ export interface AgentLightningOptions extends RowGroupOptions {
   readonly reward?: RewardRule | undefined
   /**
    * Converts a row of the trainer; default: the usual names of columns are recognised. The label defaults
-   * to null, the metadata to an empty object.
+   * to null, the metadata to an empty object, so that a rollout with neither is graded as well.
    */
   readonly rows?:
     | ((
@@ -237,8 +237,8 @@ function checkedRow(made: unknown): TrainerRow {
   if (label !== null && typeof label !== 'string') {
     throw wrongRow(`must return a label that is text or null, got ${kindOf(label)}`)
   }
-  if (!isJsonObject(metadata)) {
-    throw wrongRow(`must return metadata that are an object, got ${kindOf(metadata)}`)
+  if (metadata !== null && !isJsonObject(metadata)) {
+    throw wrongRow(`must return metadata that are an object or null, got ${kindOf(metadata)}`)
   }
   return { messages: messages as TrainerRow['messages'], label, metadata }
 }

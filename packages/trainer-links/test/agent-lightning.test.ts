@@ -65,6 +65,15 @@ describe('what is trained of each end', () => {
     expect(log.filter(({ message }) => message === 'a row cannot be executed')).toHaveLength(2)
   })
 
+  test('a row with a prompt alone is not graded, and so fails', async () => {
+    const { fake } = await gateway([{ input: { question: 'What?', answer: null } }])
+    startWorker(fake, plannedAgent())
+    await fake.allEnded()
+    const errorMessage = expect.stringMatching(/neither a label nor metadata/) as unknown
+    expect(fake.rollouts).toMatchObject([{ state: 'failed', errorMessage }])
+    expect(fake.trained()).toEqual([])
+  })
+
   test('a long error message is truncated, and the end is still reported', async () => {
     const { fake, ids } = await gateway([{ input: row({ afterwards: 'throws at length' }) }])
     startWorker(fake, plannedAgent())

@@ -27,7 +27,8 @@ export interface RunRouteOptions extends RunAnswerRules, RowGroupOptions {
 export interface TrainerRow {
   readonly messages: readonly PromptMessage[]
   readonly label: string | null
-  readonly metadata: Readonly<Record<string, unknown>>
+  /** Null when only the prompt and the label have values: a rollout without a label is then not graded. */
+  readonly metadata: Readonly<Record<string, unknown>> | null
 }
 
 const promptColumns = [
@@ -43,7 +44,7 @@ const labelColumns = ['label', 'answer', 'ground_truth', 'result'] as const
 /**
  * Reads a row with unknown columns. The first column with a known prompt name is the prompt (text is a
  * user message), the first with a known label name is the label. The rest is metadata; the entries of a
- * column `metadata` are merged into it, as in evaluations.
+ * column `metadata` are merged into it, as in evaluations. A row in which the rest is empty has no metadata.
  *
  * @param input - JSON data, of which `parseExactJson` may have preserved the numbers: texts have them as they were written
  * @throws OsmosisError with code `invalid_dataset` for a row without a prompt, or one that is neither
@@ -66,13 +67,14 @@ export function rowOf(input: Readonly<Record<string, unknown>>): TrainerRow {
     isJsonObject(metadata) && 'metadata',
   ])
   const others = Object.entries(plain).filter(([name]) => !taken.has(name))
+  const hasMetadata = Object.keys(inner).length > 0 || others.some(([, value]) => isGiven(value))
   return {
     messages: [
       ...systemMessages(input['system_prompt']),
       ...toMessages(plain[promptColumn], promptColumn),
     ],
     label: labelColumn === undefined ? null : toText(input[labelColumn]),
-    metadata: { ...Object.fromEntries(others), ...inner },
+    metadata: hasMetadata ? { ...Object.fromEntries(others), ...inner } : null,
   }
 }
 
