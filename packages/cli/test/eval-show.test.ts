@@ -700,7 +700,7 @@ describe('a list of rollouts', () => {
 2.2           0  stuck ×5  Sorry, I give up.
 2.1           0  stuck ×5  Sorry, I give up.
 `)
-    expect(stderr).toMatch(/^2 of 6 rollouts\. One of them: osmosis eval show \S+ 2\.2\n$/)
+    expect(stderr).toMatch(/^Found 2 of 6 rollouts\. Read the first: osmosis eval show \S+ 2\.2\n$/)
     expect((await show(['--failed'])).stdout.split('\n').map((line) => line.split(' ')[0])).toEqual(
       ['Rollout', '1.2', '2.1', '2.2', ''],
     )
@@ -754,7 +754,7 @@ describe('a list of rollouts', () => {
       '0',
       '',
     ])
-    expect(stderr).toMatch(/^4,000 of 4,000 rollouts\. .*\n$/)
+    expect(stderr).toMatch(/^Found 4,000 of 4,000 rollouts\. .*\n$/)
   })
 
   it('refuses a filter that it does not understand', async () => {

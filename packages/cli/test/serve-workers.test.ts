@@ -54,7 +54,7 @@ it.each([
     if ('child' in command) command.child.kill('SIGTERM')
     const { code, stdout } = await (here?.end() ?? command.finished)
     expect(stdout).toBe(
-      `Serving EchoWorkflow of ${echo} (EchoGrader)\nRollouts of POST /run that fail are trained with reward 0 unless the trainer drops their groups: the page Serving of the documentation has the filter\nListening on ${url} (open, no key required)\n`,
+      `Serving EchoWorkflow of ${echo} (EchoGrader)\nA trainer that uses POST /run gives a failed rollout the reward 0, unless it drops the group.\nThe page Serving of the documentation has a filter that drops such groups.\nListening on ${url} (open, no key required)\n`,
     )
     expect(code).toBe(0)
   },

@@ -116,7 +116,7 @@ describe('osmosis dataset validate with a config that names the columns', () => 
     write('configs/eval/cities.toml', evalConfig('typed', columns).replace('"words"', '"cities"'))
     write('data/cities.jsonl', rows.map((row) => `${JSON.stringify(row)}\n`).join(''))
     const words = 'dataset validate data/cities.jsonl --entrypoint rollouts/typed/main.ts'
-    return run(words.split(' '))
+    return run(words.split(' '), { COLUMNS: '100' })
   }
   const row = { question: 'Where?', answer: 'Here.', city: 'Rome' }
 
@@ -124,9 +124,10 @@ describe('osmosis dataset validate with a config that names the columns', () => 
     const { code, stdout } = await validate(row, row, row, row)
     expect(code).toBe(1)
     expect(stdout).toContain('- missing required columns: user_prompt, ground_truth')
-    expect(stdout).toContain(
-      'warning: the platform reads no [columns] of a config, so its datasets need the usual names; for evaluations and trainings on this machine the [columns] of configs/eval/cities.toml fit all 4 rows\n',
+    expect(stdout.replaceAll('\n', ' ')).toContain(
+      'warning: The platform reads no [columns] of a config, so its datasets need the usual names. For evaluations and trainings on this machine, the [columns] of configs/eval/cities.toml fit all 4 rows. ',
     )
+    expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(100)
   })
 
   it('checks them by the schema of the entrypoint', async () => {
@@ -136,8 +137,8 @@ describe('osmosis dataset validate with a config that names the columns', () => 
 
   it('says what of the file does not fit them', async () => {
     const { stdout } = await validate({ question: 'Where?', city: 'Rome' })
-    expect(stdout).toContain(
-      'warning: with the [columns] of configs/eval/cities.toml: columns.label: there is no column "answer"',
+    expect(stdout.replaceAll('\n', ' ')).toContain(
+      'warning: With the [columns] of configs/eval/cities.toml: columns.label: there is no column "answer"',
     )
   })
 })

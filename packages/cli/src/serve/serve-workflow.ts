@@ -41,14 +41,16 @@ export async function serveWorkflow(
       trajectories: plan.trajectories,
       run: plan.run,
     })
-    const lines = [`Serving ${workflowText(facts)}`, ...(plan.run ? [aboutRun] : [])]
+    const lines = [`Serving ${workflowText(facts)}`, ...(plan.run ? aboutRun : [])]
     return { server, port, lines, facts, check }
   })
 }
 
 /** Printed for users who train with `POST /run`. */
-const aboutRun =
-  'Rollouts of POST /run that fail are trained with reward 0 unless the trainer drops their groups: the page Serving of the documentation has the filter'
+const aboutRun = [
+  'A trainer that uses POST /run gives a failed rollout the reward 0, unless it drops the group.',
+  'The page Serving of the documentation has a filter that drops such groups.',
+]
 
 /**
  * Serves the rollouts of a workflow that workers of a queue run, until a signal ends the process. The

@@ -89,7 +89,7 @@ describe('osmosis dataset validate', () => {
     const { code, stdout } = await osmosis('dataset validate rows.jsonl')
     const said = stdout.replaceAll(/\s+/g, ' ')
     expect([code, said]).toEqual([1, expect.stringContaining('Found: "question", "expect".')])
-    expect(said).toContain('warning: the platform reads no [columns] of a config')
+    expect(said).toContain('warning: The platform reads no [columns] of a config')
   })
 
   it.each([

@@ -94,11 +94,14 @@ async function listItems(
   }
   const [first] = items
   if (first !== undefined) printReport([[itemTable(items)]])
-  const of = `${formatCount(items.length)} of ${formatQuantity(run.table.size, 'rollout')}`
+  const found = `Found ${formatCount(items.length)} of ${formatQuantity(run.table.size, 'rollout')}.`
   const next =
     first === undefined
-      ? `${of}.`
-      : { command: ['eval', 'show', run.command, itemName(first)], label: `${of}. One of them:` }
+      ? found
+      : {
+          command: ['eval', 'show', run.command, itemName(first)],
+          label: `${found} Read the first:`,
+        }
   printError(`${reportText([[next]])}\n`)
 }
 

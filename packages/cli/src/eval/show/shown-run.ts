@@ -297,8 +297,11 @@ async function byName(runs: readonly ListedRun[], name: string, root: string): P
   if (one !== undefined) {
     throw invalid(`The names of several runs begin with ${name}: ${namesOf([one, ...others])}.`)
   }
-  const known = runs.length === 0 ? 'there are none' : `there are ${namesOf(runs)}`
-  throw invalid(`There is no run ${name} in ${root}: ${known}.${await trainingsText(root)}`)
+  const known =
+    runs.length === 0
+      ? `There is no run ${name} in ${root}, which has no runs: osmosis eval run starts one.`
+      : `There is no run ${name} in ${root}: there are ${namesOf(runs)}.`
+  throw invalid(`${known}${await trainingsText(root)}`)
 }
 
 /** The trainings beside the runs, for messages; empty when there are none. */

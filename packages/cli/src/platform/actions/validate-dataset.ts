@@ -16,6 +16,7 @@ import { workspaceConfigs } from '../../checks/workspace-checks.ts'
 import { datasetFit, type DatasetFit } from '../../child/entrypoint-process.ts'
 import { displayPath, resolvePath, workingFolder } from '../../command/command-context.ts'
 import { readEnvironment } from '../../command/environment.ts'
+import { outputWidth, wrapped } from '../../command/terminal-text.ts'
 import { wrongUse } from '../client/platform-error.ts'
 import type { PlatformSession } from '../session/platform-session.ts'
 
@@ -37,11 +38,15 @@ export async function validateFile(
           }),
   )
   const { valid, errors, warnings } = verdict
-  output.detail({ ...verdict }, [
+  const sentences = [
     valid ? `${file} is a valid dataset.` : `${file} is not a valid dataset:`,
     ...errors.map((error) => `- ${error}`),
     ...warnings.map((warning) => `warning: ${warning}`),
-  ])
+  ]
+  output.detail(
+    { ...verdict },
+    sentences.flatMap((sentence) => wrapped(sentence, outputWidth())),
+  )
   return valid ? 0 : 1
 }
 
@@ -121,18 +126,18 @@ async function readWithConfig(file: string): Promise<{
   readonly warnings: readonly string[]
 }> {
   const usual =
-    'the platform reads no [columns] of a config, so its datasets need the usual names; for evaluations and trainings on this machine'
+    'The platform reads no [columns] of a config, so its datasets need the usual names. For evaluations and trainings on this machine,'
   const config = await configWithColumns(resolvePath(file))
   if (config === undefined) {
-    const advice = 'name the columns in a config, with which osmosis validate checks the rows'
+    const advice = 'name the columns in a config, with which osmosis validate checks the rows.'
     return { warnings: [`${usual} ${advice}`] }
   }
   const { name, columns } = config
   const { rows, problems } = await readRows(file, { columns })
   if (problems.length > 0) {
-    return { warnings: problems.map((problem) => `with the [columns] of ${name}: ${problem}`) }
+    return { warnings: problems.map((problem) => `With the [columns] of ${name}: ${problem}`) }
   }
-  return { rows, warnings: [`${usual} the [columns] of ${name} fit all ${rows.length} rows`] }
+  return { rows, warnings: [`${usual} the [columns] of ${name} fit all ${rows.length} rows.`] }
 }
 
 /** The first config of the workspace that names the columns of this dataset; undefined without one. */
