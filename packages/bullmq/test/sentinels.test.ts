@@ -24,9 +24,14 @@ withPrograms('redis-server').describe('a queue whose primary Sentinels name', ()
       await controller.bodies()
       await redis.failOver()
       await expect.poll(health).toBe(200)
-      expect(await b.get('/rollout/before/status')).toMatchObject({ status: 'success' })
+      // Each server opens its own new connection.
+      await expect
+        .poll(async () => b.get('/rollout/before/status'))
+        .toMatchObject({ status: 'success' })
       await expect.poll(async () => (await a.post({ rollout_id: 'after' })).status).toBe(202)
-      await controller.until(() => controller.callbacks.length === 4)
+      const answered = async (): Promise<unknown> =>
+        controller.callbacks.length >= 4 || b.get('/rollout/after/status')
+      await expect.poll(answered, { timeout: 120_000 }).toBe(true)
     },
   )
 

@@ -89,6 +89,7 @@ export class RedisSentinels implements AsyncDisposable {
 
   /** Resolves when the primary has a replica, and the Sentinels know both and one another. */
   async ready(): Promise<void> {
+    const waited = mostWait('a primary with a replica that the Sentinels know')
     for (;;) {
       // On a busy machine they replace one that nobody has killed.
       await this.#lookForPrimary()
@@ -101,13 +102,16 @@ export class RedisSentinels implements AsyncDisposable {
       const others = Number(/,num-other-sentinels,(\d+)/.exec(own)?.[1])
       const isFollowed = /state=online,offset=\d+,lag=[01]\b/.test(told)
       if (isFollowed && /,flags,slave,/.test(known) && others >= this.#sentinels.length - 1) return
+      waited([told, known, own])
       await sleep(50)
     }
   }
 
   /** Resolves when the Sentinels name another primary than this. @param ask - asks them to replace it */
   async #replaced(before: RedisServer, ask = async (): Promise<void> => {}): Promise<void> {
+    const waited = mostWait('another primary')
     while (this.primary === before) {
+      waited([await this.#askSentinel('MASTER', this.name)])
       await ask()
       await sleep(200)
       await this.#lookForPrimary()
@@ -137,6 +141,15 @@ export class RedisSentinels implements AsyncDisposable {
     const login = loginOf(this.#options.sentinelPassword)
     const [sentinel] = this.#sentinels
     return asked({ url: `redis://${login}127.0.0.1:${sentinel?.port}` }, 'SENTINEL', ...words)
+  }
+}
+
+/** A check that throws after two minutes, so that a test says which of its waits had no end. */
+function mostWait(what: string): (seen: readonly string[]) => void {
+  const end = performance.now() + 120_000
+  return (seen) => {
+    if (performance.now() < end) return
+    throw new Error(`Expected ${what} within two minutes, and the servers say:\n${seen.join('\n')}`)
   }
 }
 
