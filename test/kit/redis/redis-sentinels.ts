@@ -89,7 +89,7 @@ export class RedisSentinels implements AsyncDisposable {
 
   /** Resolves when the primary has a replica, and the Sentinels know both and one another. */
   async ready(): Promise<void> {
-    const waited = mostWait('a primary with a replica that the Sentinels know')
+    const assertTime = waitLimit('a primary with a replica that the Sentinels know')
     for (;;) {
       // On a busy machine they replace one that nobody has killed.
       await this.#lookForPrimary()
@@ -102,16 +102,16 @@ export class RedisSentinels implements AsyncDisposable {
       const others = Number(/,num-other-sentinels,(\d+)/.exec(own)?.[1])
       const isFollowed = /state=online,offset=\d+,lag=[01]\b/.test(told)
       if (isFollowed && /,flags,slave,/.test(known) && others >= this.#sentinels.length - 1) return
-      waited([told, known, own])
+      assertTime([told, known, own])
       await sleep(50)
     }
   }
 
   /** Resolves when the Sentinels name another primary than this. @param ask - asks them to replace it */
   async #replaced(before: RedisServer, ask = async (): Promise<void> => {}): Promise<void> {
-    const waited = mostWait('another primary')
+    const assertTime = waitLimit('another primary')
     while (this.primary === before) {
-      waited([await this.#askSentinel('MASTER', this.name)])
+      assertTime([await this.#askSentinel('MASTER', this.name)])
       await ask()
       await sleep(200)
       await this.#lookForPrimary()
@@ -145,7 +145,7 @@ export class RedisSentinels implements AsyncDisposable {
 }
 
 /** A check that throws after two minutes, so that a test says which of its waits had no end. */
-function mostWait(what: string): (seen: readonly string[]) => void {
+function waitLimit(what: string): (seen: readonly string[]) => void {
   const end = performance.now() + 120_000
   return (seen) => {
     if (performance.now() < end) return
@@ -172,12 +172,15 @@ class Sentinel {
     const folder = await mkdtemp(path.join(tmpdir(), 'osmosis-sentinel-'))
     const file = path.join(folder, 'sentinel.conf')
     const port = await freePort()
+    // Milliseconds. A Sentinel that a busy machine has paused for 2 s does nothing for 30 s (TILT). Afterwards it promotes a replica only if
+    // the replica lost its primary less than ten times this before: with 2 s it never did.
+    const downAfter = 5000
     const lines = [
       `port ${port}`,
       'bind 127.0.0.1',
       `dir ${folder}`,
       `sentinel monitor rollouts 127.0.0.1 ${primary} 1`,
-      'sentinel down-after-milliseconds rollouts 2000',
+      `sentinel down-after-milliseconds rollouts ${downAfter}`,
       'sentinel failover-timeout rollouts 5000',
       ...(password === undefined ? [] : [`sentinel auth-pass rollouts ${password}`]),
       ...(sentinelPassword === undefined
