@@ -62,6 +62,21 @@ export class Shop extends AgentWorkflow { async run() {} }`,
   expect(shown).toContain('→ Give the agent OsmosisChatModel of @osmosis/langchain instead of')
 })
 
+it('a grader that sets no reward is told which call it lacks, and the row is not blamed', async () => {
+  const root = temporaryWorkspace({
+    'rollouts/silent/main.ts': `import { Grader } from '@osmosis/core'
+export { EchoWorkflow } from '../echo/main.ts'
+export class Silent extends Grader { async grade() {} }`,
+    'configs/eval/silent.toml': evalConfig('silent'),
+  })
+  const words = 'eval run configs/eval/silent.toml --policy policies/echo.ts --limit 1 --details'
+  const { stdout } = await run(words.split(' '), {}, root)
+  const shown = stdout.replaceAll(/\s+/g, ' ')
+  expect(shown).toContain(
+    '1 × validation_error, 0.1 The grader set no reward. Call ctx.setReward(reward) in grade(), or ctx.removeSample(',
+  )
+})
+
 it(
   'what a tool throws is in logs.txt of the run with its stack, with workers',
   { tags: 'slow' },

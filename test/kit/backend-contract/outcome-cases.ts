@@ -101,7 +101,7 @@ export const outcomeCases = {
     const backend = await open('unlimited')
     const failures: [ScriptedRequest['grader'], string | RegExp, string][] = [
       ['throws', 'thrown by grade(): gboom', 'agent_error'],
-      ['nothing', /Sample "main" has no reward/, 'validation_error'],
+      ['nothing', /The grader set no reward/, 'validation_error'],
       ['not-a-number', /must be a finite number, got NaN/, 'validation_error'],
       ['unknown', /no sample "nope".*main/, 'validation_error'],
     ]

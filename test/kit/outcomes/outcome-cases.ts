@@ -201,7 +201,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     situation: 'grader gave a sample no reward',
     does: { grader: 'gives nothing' },
     ...ungraded(
-      'Sample "main" has no reward after grading. Call ctx.setSampleReward("main", reward) for every sample, or ctx.removeSample("main").',
+      'The grader set no reward. Call ctx.setReward(reward) in grade(), or ctx.removeSample("main") for a rollout that shall not count.',
       'validation_error',
     ),
   },

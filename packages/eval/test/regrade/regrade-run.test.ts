@@ -114,7 +114,7 @@ describe('gradeByGrader', () => {
     const { grades } = await regradeRun(run, { grade })
     expect(grades).toMatchObject([
       { reward: 0.25, samples: { main: 0.25 }, error: null },
-      { reward: null, error: expect.stringContaining('has no reward after grading') },
+      { reward: null, error: expect.stringContaining('The grader set no reward') },
     ])
   })
 

@@ -1,4 +1,4 @@
-import { OsmosisError, type RolloutSample, type GraderClass } from '@osmosis/core'
+import { OsmosisError, type GraderClass } from '@osmosis/core'
 import { assertReward, cloneConfig } from '@osmosis/core/workflow'
 import type { SamplesById, GradingOutcome } from '@osmosis/protocol'
 
@@ -40,7 +40,7 @@ export async function runGradingPhase<TConfig, TWorkflowConfig>(
         await instance.grade(new SampleGrading(live, samples, copy, phase.signal))
         by = undefined
       })
-      for (const sample of samples.values()) assertRewarded(sample)
+      assertRewarded(samples)
       live.trace?.rewarded(samples)
     }
     await (live.trace === undefined ? grade() : live.trace.grading(grader.name, grade))
@@ -86,13 +86,18 @@ function ungraded(why: string, samples: SamplesById = new Map()): GradingOutcome
   return { status: 'failure', failure: toFailure(notGraded(why)), samples }
 }
 
-export function assertRewarded({ id, reward, removeSample }: RolloutSample): void {
-  if (removeSample) return
-  if (reward === null) {
-    throw new OsmosisError(
-      'missing_reward',
-      `Sample "${id}" has no reward after grading. Call ctx.setSampleReward("${id}", reward) for every sample, or ctx.removeSample("${id}").`,
-    )
+export function assertRewarded(samples: SamplesById): void {
+  for (const { id, reward, removeSample } of samples.values()) {
+    if (removeSample) continue
+    if (reward === null) throw missingReward(id, samples.size)
+    assertReward(id, reward)
   }
-  assertReward(id, reward)
+}
+
+function missingReward(id: string, samples: number): OsmosisError {
+  const why =
+    samples === 1
+      ? `The grader set no reward. Call ctx.setReward(reward) in grade(), or ctx.removeSample("${id}") for a rollout that shall not count.`
+      : `The grader set no reward for sample "${id}". Call ctx.setSampleReward("${id}", reward), or ctx.removeSample("${id}"), for each sample.`
+  return new OsmosisError('missing_reward', why)
 }

@@ -102,7 +102,7 @@ async function settle(
 ): Promise<void> {
   const grade = async (): Promise<void> => {
     await untilAborted(live.ending, judge)
-    for (const sample of samples.values()) assertRewarded(sample)
+    assertRewarded(samples)
     live.trace?.rewarded(samples)
   }
   try {

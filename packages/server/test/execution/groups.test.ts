@@ -447,7 +447,7 @@ describe('a member that is cancelled', () => {
 
     expect((await Promise.all(b)).map(endOf)).toStrictEqual(['cancelled', 2 / 3, 1])
     expect(runs.seen[1]?.failed).toMatchObject([{ attempt: 1, message: 'cancelled' }])
-    for (const end of await Promise.all(a)) expect(endOf(end)).toMatch(/has no reward/)
+    for (const end of await Promise.all(a)) expect(endOf(end)).toMatch(/set no reward/)
   })
 })
 

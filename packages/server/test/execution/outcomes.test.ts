@@ -171,7 +171,7 @@ describe('a grader', () => {
       }),
     })
     const { grading } = await run(backend)
-    expect(grading).toMatchObject(failed(/Sample "main" has no reward/, 'validation_error'))
+    expect(grading).toMatchObject(failed(/The grader set no reward/, 'validation_error'))
     expect([...(grading?.samples.keys() ?? [])]).toEqual(['main'])
   })
 

@@ -277,8 +277,9 @@ function classifyResult(
   return { status: 'success', reward, errorType: null, errorMessage: null }
 }
 
-/** Errors of the agent, whatever the row. */
-const aboutSamples = /^No model call reached the policy|\bno sample to grade\b/
+/** Errors of the agent or of the grader, whatever the row. */
+const aboutSamples =
+  /^No model call reached the policy|^The grader set no reward|\bno sample to grade\b/
 
 function failed(errorType: string, errorMessage: string, reward: number | null): Classification {
   return { status: 'failed', reward, errorType, errorMessage }
