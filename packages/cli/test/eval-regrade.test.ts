@@ -277,7 +277,7 @@ describe('osmosis eval regrade of stored samples', () => {
     const folder = await storeRun(temporaryFolder(), [storedItem(0, 'zero', 1)])
     const refusals: [string[], string][] = [
       [['nowhere'], 'There is no run nowhere'],
-      [[folder, '--filter', 'is:odd'], 'Cannot filter by is:odd'],
+      [[folder, '--filter', 'is:odd'], 'Unknown state "is:odd"'],
       [[folder, '--filter', 'row:7'], "matches 'row:7'"],
       [[folder, '--as', '../x'], 'The name of a grading has up to 96'],
       [[folder, '--grader', 'nothing.ts'], 'nothing.ts does not exist'],

@@ -31,10 +31,10 @@ import {
 const usage = `Usage: npm create @osmosis@latest [folder] -- [options]
        pnpm create @osmosis@latest [folder] [options]
 
-Creates an Osmosis workspace with one rollout that is ready to run. In a terminal it asks for missing
-options.
+Creates an Osmosis workspace with one rollout that is ready to run. In a
+terminal it asks for missing options.
 
-  --framework <name>        ${frameworkNames.join(', ')}
+  --framework <name>        ${indented(frameworkNames)}
   --example <name>          in place of a rollout of your own: ${Object.keys(examples).join(', ')}
   --name <name>             of the rollout (default: that of the folder)
   --package-manager <name>  ${packageManagers.join(', ')} (default: the one that runs this)
@@ -44,6 +44,18 @@ options.
   -h, --help                print this
   -v, --version             print the version
 `
+
+/** Names under the column of descriptions, with line breaks where lines would not fit a terminal of 80 columns. */
+function indented(names: readonly string[]): string {
+  const lines: string[] = []
+  for (const name of names) {
+    const line = lines.at(-1)
+    const longer = `${line}, ${name}`
+    if (line !== undefined && longer.length <= 50) lines[lines.length - 1] = longer
+    else lines.push(name)
+  }
+  return lines.join(`,\n${' '.repeat(28)}`)
+}
 
 type PlannedContent =
   | { readonly kind: 'rollout'; readonly rollout: string; readonly framework: Framework }

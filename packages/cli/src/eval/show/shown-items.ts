@@ -47,7 +47,7 @@ export async function filterItems(run: ShownRun, filter: string): Promise<ShownI
   const [problem] = problems
   if (problem !== undefined) {
     // A part of a filter would list other rollouts.
-    throw invalid(`Cannot filter by ${filter}: ${problem}`)
+    throw invalid(`Cannot filter the rollouts. ${problem}`)
   }
   const query = parseQuery(filter, table, { found: await findInTranscripts(run, words) })
   const byItem = new Map(itemsOf(run).map((shown) => [shown.item, shown]))
