@@ -48,7 +48,7 @@ export const rowMutations: readonly Mutation[] = [
   },
   {
     name: 'rows: a row of a trainer with a prompt alone is graded',
-    file: 'packages/server/src/run/run-request.ts',
+    file: 'packages/server/src/run/trainer-row.ts',
     from: 'metadata: hasMetadata ?',
     to: 'metadata: true ?',
     tests: ['packages/server/test/run.test.ts'],
