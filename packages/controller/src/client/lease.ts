@@ -217,13 +217,23 @@ async function askForResult(
     path: `/rollout/${encodeURIComponent(lease.rolloutId)}/result`,
     headers: { [leaseHeader]: lease.token },
   }
+  let answered: OsmosisError | undefined
   const poll = async (attempt: number): Promise<{ result: LeasedResult; sentAt: number }> => {
     const sentAt = performance.now()
     // The first attempt renews the lease. Later ones may not have arrived, and end with the lease.
     const leftMs = attempt === 1 ? longestMs : Math.ceil(lapsesAt - sentAt)
     const limitMs = Math.min(longestMs, leftMs)
-    const answer = await sendInTime(connection, request, { limitMs, signal })
-    return { result: readResult(request, answer, lease.rolloutId), sentAt }
+    try {
+      const answer = await sendInTime(connection, request, { limitMs, signal })
+      return { result: readResult(request, answer, lease.rolloutId), sentAt }
+    } catch (error) {
+      if (!isTransient(error)) throw error
+      // What a proxy answered says more than a request that the end of the lease cut short.
+      const isTimeout = error.status === undefined && error.cause === undefined
+      if (isTimeout && limitMs < longestMs && answered !== undefined) throw answered
+      answered = error.status === undefined ? undefined : error
+      throw error
+    }
   }
   try {
     const retries = Number.POSITIVE_INFINITY

@@ -192,6 +192,17 @@ describe('a result that is not answered', () => {
     })
   })
 
+  it('says what a proxy answered before the request that the end of the lease cut short', async () => {
+    const { server, client } = await connect()
+    server.leaseSeconds = 2
+    server.next.result.push(json(502, 'no server'), silence)
+    const handle = await client.run(order)
+    await expect(handle.waitFor('running')).rejects.toMatchObject({
+      code: 'protocol_error',
+      message: expect.stringMatching(/may have expired\. GET \S+ was answered with 502/),
+    })
+  })
+
   it('is given up when the lease may have expired, and reports how long the server was silent', async () => {
     const { server, client } = await connect()
     server.leaseSeconds = 2
