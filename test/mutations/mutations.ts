@@ -16,9 +16,13 @@ import { trainingMutations } from './training-mutations.ts'
 import { trajectoryMutations } from './trajectory-mutations.ts'
 import { wireMutations } from './wire-mutations.ts'
 
-/** Whether updates are computed once more to notice it, which takes longer than the other tests of trainings. */
-const isOfUpdates = ({ tests }: Mutation): boolean =>
-  tests.some((test) => test.includes('/reference/'))
+/** Updates are computed once more to notice these, which takes longer than the other tests of trainings. */
+const ofUpdates = trainingMutations.filter(({ tests }) =>
+  tests.some((test) => test.includes('/reference/')),
+)
+const ofTinker = trainingMutations.filter(({ tests }) =>
+  tests.some((test) => test.includes('tinker')),
+)
 
 /** The mutations by area. The tests of an area take minutes. */
 export const mutationAreas: Readonly<Record<string, readonly Mutation[]>> = {
@@ -36,8 +40,9 @@ export const mutationAreas: Readonly<Record<string, readonly Mutation[]>> = {
   rows: rowMutations,
   sandbox: sandboxMutations,
   'training-loop': trainingLoopMutations,
-  training: trainingMutations.filter((mutation) => !isOfUpdates(mutation)),
-  updates: trainingMutations.filter(isOfUpdates),
+  training: trainingMutations.filter((one) => ![...ofUpdates, ...ofTinker].includes(one)),
+  updates: ofUpdates,
+  tinker: ofTinker,
   'learner-models': learnerModelMutations,
   learner: learnerMutations,
 }
