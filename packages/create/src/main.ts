@@ -37,7 +37,7 @@ terminal it asks for missing options.
   --framework <name>        ${indented(frameworkNames)}
   --example <name>          in place of a rollout of your own: ${Object.keys(examples).join(', ')}
   --name <name>             of the rollout (default: that of the folder)
-  --package-manager <name>  ${packageManagers.join(', ')} (default: the one that runs this)
+  --package-manager <name>  ${packageManagers.join(', ')} (default: the one in use)
   --no-install              do not install packages
   --no-git                  do not create a git repository
   -y, --yes                 do not ask; use the defaults

@@ -201,7 +201,7 @@ export const outcomeCases: readonly OutcomeCase[] = [
     situation: 'grader gave a sample no reward',
     does: { grader: 'gives nothing' },
     ...ungraded(
-      'The grader set no reward. Call ctx.setReward(reward) in grade(), or ctx.removeSample("main") for a rollout that shall not count.',
+      'The grader set no reward. Call ctx.setReward(reward) in grade(), or ctx.removeSample("main") to leave this rollout out.',
       'validation_error',
     ),
   },

@@ -217,7 +217,8 @@ async function askForResult(
     path: `/rollout/${encodeURIComponent(lease.rolloutId)}/result`,
     headers: { [leaseHeader]: lease.token },
   }
-  let answered: OsmosisError | undefined
+  /** What a proxy answered to the request before; undefined when that had no answer. */
+  let proxyAnswer: OsmosisError | undefined
   const poll = async (attempt: number): Promise<{ result: LeasedResult; sentAt: number }> => {
     const sentAt = performance.now()
     // The first attempt renews the lease. Later ones may not have arrived, and end with the lease.
@@ -230,8 +231,8 @@ async function askForResult(
       if (!isTransient(error)) throw error
       // What a proxy answered says more than a request that the end of the lease cut short.
       const isTimeout = error.status === undefined && error.cause === undefined
-      if (isTimeout && limitMs < longestMs && answered !== undefined) throw answered
-      answered = error.status === undefined ? undefined : error
+      if (isTimeout && limitMs < longestMs && proxyAnswer !== undefined) throw proxyAnswer
+      proxyAnswer = error.status === undefined ? undefined : error
       throw error
     }
   }

@@ -97,7 +97,7 @@ export function assertRewarded(samples: SamplesById): void {
 function missingReward(id: string, samples: number): OsmosisError {
   const why =
     samples === 1
-      ? `The grader set no reward. Call ctx.setReward(reward) in grade(), or ctx.removeSample("${id}") for a rollout that shall not count.`
+      ? `The grader set no reward. Call ctx.setReward(reward) in grade(), or ctx.removeSample("${id}") to leave this rollout out.`
       : `The grader set no reward for sample "${id}". Call ctx.setSampleReward("${id}", reward), or ctx.removeSample("${id}"), for each sample.`
   return new OsmosisError('missing_reward', why)
 }

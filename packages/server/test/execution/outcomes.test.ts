@@ -157,6 +157,19 @@ describe('a grading that fails', () => {
       failed(/2 samples \(a, b\)/, 'validation_error'),
     )
   })
+
+  it('names the sample of several that the grader forgot', async () => {
+    const backend = new LocalBackend({
+      workflow: workflow(() => registerSamples('a', 'b')),
+      grader: grader((ctx) => ctx.setSampleReward('a', 1)),
+    })
+    expect((await run(backend)).grading).toMatchObject(
+      failed(
+        /no reward for sample "b"\. Call ctx\.setSampleReward\("b", reward\)/,
+        'validation_error',
+      ),
+    )
+  })
 })
 
 describe('a grader', () => {
